@@ -1,0 +1,147 @@
+"""What an evaluation says: the one record that travels from the judge to the database, the git note and the agent.
+
+These models are the schema of ``refs/notes/evaluations`` and of ``kernelyard judge --json``. They are append-only:
+a field may be added with a default, never renamed or given another meaning under the same ``schema_version``.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from agentcore.vocabulary import CheckName, CheckStatus, HardwareName, Language, Verdict
+
+SCHEMA_VERSION = 1
+
+
+class Record(BaseModel):
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+
+class Check(Record):
+    """One named finding, for the whole evaluation or (inside a WorkloadResult) for one workload."""
+
+    name: CheckName
+    status: CheckStatus
+    message: str = ""
+
+
+class KernelResources(Record):
+    """What the compiler reported for one device function (ptxas -v)."""
+
+    name: str
+    arch: str = ""
+    registers: int | None = None
+    spill_store_bytes: int = 0
+    spill_load_bytes: int = 0
+    stack_bytes: int = 0
+    shared_bytes: int = 0
+    constant_bytes: int = 0
+    barriers: int = 0
+
+
+class BuildReport(Record):
+    """The outcome of one build. ``log`` is the compiler's own text, bounded, not escaped."""
+
+    ok: bool
+    language: Language
+    arch: str = ""
+    compiler: str = ""
+    flags: list[str] = Field(default_factory=list)
+    key: str = ""
+    cached: bool = False
+    seconds: float = 0.0
+    log: str = ""
+    log_truncated: bool = False
+    resources: list[KernelResources] = Field(default_factory=list)
+    sandbox: str = ""
+
+
+class BoundRecord(Record):
+    """T_SOL of one workload and every number it was made of."""
+
+    t_sol_us: float
+    limiter: str
+    hardware: HardwareName
+    flops: dict[str, float] = Field(default_factory=dict)
+    bytes_moved: dict[str, int] = Field(default_factory=dict)
+    resource_us: dict[str, float] = Field(default_factory=dict)
+    rates: dict[str, float] = Field(default_factory=dict)
+    assumptions: list[str] = Field(default_factory=list)
+
+
+class WorkloadResult(Record):
+    """One workload of one evaluation. Times are microseconds per call by the judge's clock."""
+
+    uuid: str
+    index: int
+    axes: dict[str, int]
+    heldout: bool = False
+    verdict: Verdict
+    message: str = ""
+    latency_us: float | None = None
+    latency_low_us: float | None = None
+    latency_high_us: float | None = None
+    samples_us: list[float] = Field(default_factory=list)
+    calls: int = 0
+    timing_method: str = ""
+    claimed_latency_us: float | None = None
+    max_abs_error: float | None = None
+    max_rel_error: float | None = None
+    matched_ratio: float | None = None
+    verified_calls: int = 0
+    bound: BoundRecord | None = None
+    checks: list[Check] = Field(default_factory=list)
+
+
+class EnvironmentStamp(Record):
+    """Where a number came from. Numbers with different stamps are never silently compared."""
+
+    hardware: HardwareName
+    device_uuid: str = ""
+    device_name: str = ""
+    host: str = ""
+    driver: str = ""
+    cuda: str = ""
+    torch: str = ""
+    python: str = ""
+    compiler: str = ""
+    sandbox: str = ""
+    harness_version: str = ""
+    threads: int | None = None
+    sm_clock_mhz: list[int] = Field(default_factory=list)
+    memory_clock_mhz: list[int] = Field(default_factory=list)
+    temperature_c: list[int] = Field(default_factory=list)
+    power_w: list[float] = Field(default_factory=list)
+    throttle_reasons: list[str] = Field(default_factory=list)
+    canary_us: list[float] = Field(default_factory=list)
+
+
+class EvaluationResult(Record):
+    """One judged run of one kernel tree on one device by one harness version."""
+
+    schema_version: int = SCHEMA_VERSION
+    problem: str
+    problem_digest: str = ""
+    language: Language
+    hardware: HardwareName
+    kernel_digest: str = ""
+    verdict: Verdict
+    message: str = ""
+    checks: list[Check] = Field(default_factory=list)
+    workloads: list[WorkloadResult] = Field(default_factory=list)
+    build: BuildReport | None = None
+    stamp: EnvironmentStamp
+    started_at: datetime
+    seconds: dict[str, float] = Field(default_factory=dict)
+    runner_log: str = ""
+
+    @property
+    def passed(self) -> bool:
+        return self.verdict is Verdict.PASSED
+
+    def failed_checks(self) -> list[Check]:
+        """Every failed check, the evaluation's own first, then per workload in order."""
+        own = [check for check in self.checks if check.status is CheckStatus.FAIL]
+        return own + [c for w in self.workloads for c in w.checks if c.status is CheckStatus.FAIL]

@@ -1,0 +1,135 @@
+"""Evaluations: the work queue and its results. A row is the truth about a piece of work (see queue.py)."""
+
+from __future__ import annotations
+
+from django.conf import settings
+from django.db import models
+from django.urls import reverse
+
+from agentcore.vocabulary import CheckStatus, HardwareName, Verdict
+
+
+class Evaluation(models.Model):
+    """One judged run of an attempt on one hardware. Finished rows are never edited, only superseded."""
+
+    class State(models.TextChoices):
+        QUEUED = "queued", "queued"
+        RUNNING = "running", "running"
+        DONE = "done", "done"
+        DUPLICATE = "duplicate", "duplicate of an earlier one"
+        CANCELLED = "cancelled", "cancelled"
+
+    class Priority(models.IntegerChoices):
+        AGENT = 10, "agent"
+        BASELINE = 20, "baseline"
+        RERUN = 30, "admin rerun"
+
+    attempt = models.ForeignKey("attempts.Attempt", on_delete=models.PROTECT, related_name="evaluations")
+    hardware = models.CharField(max_length=8, choices=[(h.value, h.value) for h in HardwareName])
+    state = models.CharField(max_length=10, choices=State, default=State.QUEUED)
+    priority = models.IntegerField(choices=Priority, default=Priority.AGENT)
+    reason = models.CharField(max_length=200, blank=True, help_text="Why it was asked for: push, baseline, rerun…")
+    requested_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.SET_NULL, related_name="+"
+    )
+    duplicate_of = models.ForeignKey(
+        "self", null=True, blank=True, on_delete=models.PROTECT, related_name="duplicates"
+    )
+
+    # The lease: set by one conditional UPDATE at claim, checked by every later write.
+    lease_token = models.CharField(max_length=64, blank=True)
+    lease_expires_at = models.DateTimeField(null=True, blank=True)
+    claims = models.PositiveIntegerField(default=0)
+    claimed_by = models.CharField(max_length=200, blank=True)
+
+    queued_at = models.DateTimeField(auto_now_add=True)
+    started_at = models.DateTimeField(null=True, blank=True)
+    finished_at = models.DateTimeField(null=True, blank=True)
+
+    # The outcome: `result` is the whole EvaluationResult; the columns beside it are for filters and plots.
+    verdict = models.CharField(max_length=20, blank=True, choices=[(v.value, v.value) for v in Verdict])
+    message = models.TextField(blank=True)
+    harness_version = models.CharField(max_length=32, blank=True)
+    problem_digest = models.CharField(max_length=64, blank=True)
+    device_uuid = models.CharField(max_length=80, blank=True)
+    result = models.JSONField(null=True, blank=True)
+    latency_geomean_us = models.FloatField(null=True, blank=True)
+    # Scores are relative to `baseline`, and are refreshed when a faster baseline is verified.
+    baseline = models.ForeignKey("self", null=True, blank=True, on_delete=models.SET_NULL, related_name="+")
+    speedup = models.FloatField(null=True, blank=True, help_text="Geometric mean of T_b/T_k over workloads.")
+    sol_score = models.FloatField(null=True, blank=True, help_text="Mean S over workloads.")
+    note_written_at = models.DateTimeField(null=True, blank=True, help_text="When the git note was appended.")
+
+    class Meta:
+        ordering = ["-queued_at", "-id"]
+        indexes = [
+            models.Index(fields=["state", "hardware", "-priority", "queued_at"]),
+            models.Index(fields=["attempt", "hardware", "state"]),
+        ]
+
+    def __str__(self) -> str:
+        return f"evaluation {self.pk} of {self.attempt_id} on {self.hardware}: {self.verdict or self.state}"
+
+    def get_absolute_url(self) -> str:
+        return reverse("evaluation-detail", args=[self.pk])
+
+
+class WorkloadResult(models.Model):
+    """One workload of one finished evaluation. Times are microseconds per call."""
+
+    evaluation = models.ForeignKey(Evaluation, on_delete=models.CASCADE, related_name="workloads")
+    uuid = models.CharField(max_length=64)
+    index = models.PositiveIntegerField()
+    axes = models.JSONField(default=dict)
+    heldout = models.BooleanField(default=False)
+    verdict = models.CharField(max_length=20)
+    latency_us = models.FloatField(null=True, blank=True)
+    latency_low_us = models.FloatField(null=True, blank=True)
+    latency_high_us = models.FloatField(null=True, blank=True)
+    t_sol_us = models.FloatField(null=True, blank=True)
+    baseline_us = models.FloatField(null=True, blank=True)
+    sol_score = models.FloatField(null=True, blank=True)
+
+    class Meta:
+        ordering = ["heldout", "index"]
+        constraints = [
+            models.UniqueConstraint(fields=["evaluation", "uuid", "heldout"], name="workload_result_once"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.evaluation_id}[{self.index}]"
+
+
+class CheckResult(models.Model):
+    """One named check of one finished evaluation; ``workload_index`` is null for the evaluation's own."""
+
+    evaluation = models.ForeignKey(Evaluation, on_delete=models.CASCADE, related_name="checks")
+    workload_index = models.PositiveIntegerField(null=True, blank=True)
+    name = models.CharField(max_length=40)
+    status = models.CharField(max_length=4, choices=[(s.value, s.value) for s in CheckStatus])
+    message = models.TextField(blank=True)
+
+    class Meta:
+        ordering = ["id"]
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.status}"
+
+
+class Device(models.Model):
+    """A physical device some worker has reported. One row per accelerator (or host, for the CPU target)."""
+
+    uuid = models.CharField(max_length=80, unique=True)
+    hardware = models.CharField(max_length=8)
+    name = models.CharField(max_length=200)
+    host = models.CharField(max_length=200)
+    driver = models.CharField(max_length=80, blank=True)
+    sandbox = models.CharField(max_length=40, blank=True)
+    first_seen_at = models.DateTimeField(auto_now_add=True)
+    last_seen_at = models.DateTimeField()
+
+    class Meta:
+        ordering = ["hardware", "host", "uuid"]
+
+    def __str__(self) -> str:
+        return f"{self.name} ({self.host})"

@@ -1,0 +1,57 @@
+"""Problems as the portal knows them: imported from problem directories, re-imported in place, never deleted."""
+
+from __future__ import annotations
+
+from django.db import models
+from django.urls import reverse
+
+
+class Problem(models.Model):
+    """A kernel to optimise. ``definition`` is the validated definition.json; the reference stays beside it."""
+
+    name = models.SlugField(max_length=100, unique=True)
+    title = models.CharField(max_length=200, blank=True)
+    description = models.TextField(blank=True)
+    digest = models.CharField(max_length=64, help_text="SHA-256 over definition, reference and workloads.")
+    definition = models.JSONField(default=dict)
+    reference = models.TextField(blank=True)
+    brief = models.TextField(blank=True, help_text="The problem's README.md.")
+    source_path = models.CharField(max_length=500, help_text="The directory the worker loads the problem from.")
+    is_active = models.BooleanField(default=True)
+    imported_at = models.DateTimeField(auto_now_add=True)
+    updated_at = models.DateTimeField(auto_now=True)
+
+    class Meta:
+        ordering = ["name"]
+
+    def __str__(self) -> str:
+        return self.name
+
+    def get_absolute_url(self) -> str:
+        return reverse("problem-detail", args=[self.name])
+
+
+class Workload(models.Model):
+    """Concrete axes of a problem for one target. Held-out workloads are never shown with their axes to agents."""
+
+    class Target(models.TextChoices):
+        GPU = "gpu", "GPU"
+        CPU = "cpu", "CPU"
+        HELDOUT = "heldout", "held out"
+
+    problem = models.ForeignKey(Problem, on_delete=models.CASCADE, related_name="workloads")
+    target = models.CharField(max_length=8, choices=Target)
+    uuid = models.CharField(max_length=64)
+    index = models.PositiveIntegerField()
+    axes = models.JSONField(default=dict)
+    tolerance = models.JSONField(default=dict)
+    is_current = models.BooleanField(default=True, help_text="False once a re-import no longer lists it.")
+
+    class Meta:
+        ordering = ["problem", "target", "index"]
+        constraints = [
+            models.UniqueConstraint(fields=["problem", "target", "uuid"], name="workload_once_per_target"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.problem_id}:{self.target}[{self.index}]"

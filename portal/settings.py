@@ -1,0 +1,211 @@
+"""Settings of the portal. Everything an operator may set is an environment variable named KERNELYARD_*.
+
+KERNELYARD_HOME          run-time data: repositories, SQLite, caches (default: ./var beside manage.py)
+KERNELYARD_DATABASE_URL  postgresql://user:password@host/name for fleets (default: SQLite under the home)
+KERNELYARD_SECRET_KEY    signing key (default: generated once, kept mode 0600 under the home)
+KERNELYARD_DEBUG         1 turns on Django's debug pages (default: off)
+KERNELYARD_ALLOWED_HOSTS comma-separated host names (default: localhost and loopback addresses)
+KERNELYARD_PUBLIC_URL    the portal's address as agents and visitors reach it (default: http://127.0.0.1:8000)
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+from csp.constants import NONE, SELF
+from django.core.exceptions import ImproperlyConfigured
+
+BASE_DIR = Path(__file__).resolve().parent.parent
+KERNELYARD_HOME = Path(os.environ.get("KERNELYARD_HOME", BASE_DIR / "var")).resolve()
+KERNELYARD_HOME.mkdir(parents=True, exist_ok=True)
+
+PROBLEMS_DIR = BASE_DIR / "problems"
+KERNELS_SEED_DIR = BASE_DIR / "kernels_repo"
+PROTOCOL_PATH = BASE_DIR / "protocol.md"
+ATTEMPTS_REPOSITORY = KERNELYARD_HOME / "attempts.git"
+SOLUTIONS_REPOSITORY = KERNELYARD_HOME / "solutions.git"
+CACHE_DIR = KERNELYARD_HOME / "cache"
+PUBLIC_URL = os.environ.get("KERNELYARD_PUBLIC_URL", "http://127.0.0.1:8000").rstrip("/")
+
+
+def _secret_key() -> str:
+    """The signing key: from the environment, or generated once into a file only its owner reads."""
+    if key := os.environ.get("KERNELYARD_SECRET_KEY"):
+        return key
+    path = KERNELYARD_HOME / "secret_key"
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except FileExistsError:
+        return path.read_text().strip()
+    with os.fdopen(descriptor, "w") as file:
+        key = secrets.token_urlsafe(50)
+        file.write(key)
+    return key
+
+
+def _databases() -> dict[str, dict[str, object]]:
+    url = os.environ.get("KERNELYARD_DATABASE_URL")
+    if not url:
+        return {
+            "default": {
+                "ENGINE": "django.db.backends.sqlite3",
+                "NAME": KERNELYARD_HOME / "kernelyard.sqlite3",
+                "OPTIONS": {
+                    "transaction_mode": "IMMEDIATE",
+                    "timeout": 30,
+                    "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL;",
+                },
+            }
+        }
+    parts = urlsplit(url)
+    if parts.scheme not in ("postgres", "postgresql"):
+        raise ImproperlyConfigured(f"KERNELYARD_DATABASE_URL: scheme {parts.scheme!r} is not postgresql")
+    return {
+        "default": {
+            "ENGINE": "django.db.backends.postgresql",
+            "NAME": unquote(parts.path.lstrip("/")),
+            "USER": unquote(parts.username or ""),
+            "PASSWORD": unquote(parts.password or ""),
+            "HOST": unquote(parts.hostname or ""),
+            "PORT": str(parts.port or ""),
+            "CONN_MAX_AGE": 60,
+        }
+    }
+
+
+SECRET_KEY = _secret_key()
+DEBUG = os.environ.get("KERNELYARD_DEBUG") == "1"
+ALLOWED_HOSTS = os.environ.get("KERNELYARD_ALLOWED_HOSTS", "localhost,127.0.0.1,[::1]").split(",")
+CSRF_TRUSTED_ORIGINS = [PUBLIC_URL] if PUBLIC_URL.startswith("https://") else []
+
+INSTALLED_APPS = [
+    "django.contrib.admin",
+    "django.contrib.auth",
+    "django.contrib.contenttypes",
+    "django.contrib.humanize",
+    "django.contrib.sessions",
+    "django.contrib.messages",
+    "django.contrib.staticfiles",
+    "django_filters",
+    "django_htmx",
+    "django_q",
+    "csp",
+    "portal.problems",
+    "portal.agents",
+    "portal.campaigns",
+    "portal.attempts",
+    "portal.evaluations",
+    "portal.solutions",
+    "portal.events",
+    "portal.githttp",
+    "portal.api",
+    "portal.pages",
+]
+
+MIDDLEWARE = [
+    "django.middleware.security.SecurityMiddleware",
+    "whitenoise.middleware.WhiteNoiseMiddleware",
+    "csp.middleware.CSPMiddleware",
+    "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.middleware.common.CommonMiddleware",
+    "django.middleware.csrf.CsrfViewMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "django.contrib.messages.middleware.MessageMiddleware",
+    "django.middleware.clickjacking.XFrameOptionsMiddleware",
+    "django_htmx.middleware.HtmxMiddleware",
+]
+
+ROOT_URLCONF = "portal.urls"
+WSGI_APPLICATION = "portal.wsgi.application"
+TEMPLATES = [
+    {
+        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "DIRS": [BASE_DIR / "portal" / "templates"],
+        "APP_DIRS": True,
+        "OPTIONS": {
+            "context_processors": [
+                "django.template.context_processors.request",
+                "django.contrib.auth.context_processors.auth",
+                "django.contrib.messages.context_processors.messages",
+            ],
+        },
+    },
+]
+
+DATABASES = _databases()
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+AUTH_PASSWORD_VALIDATORS = [
+    {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator"},
+    {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
+]
+LOGIN_URL = "login"
+LOGIN_REDIRECT_URL = "home"
+LOGOUT_REDIRECT_URL = "home"
+
+LANGUAGE_CODE = "en"
+TIME_ZONE = "UTC"
+USE_I18N = False
+USE_TZ = True
+
+STATIC_URL = "static/"
+STATIC_ROOT = KERNELYARD_HOME / "static"
+STATICFILES_DIRS = [BASE_DIR / "portal" / "static"]
+STATICFILES_FINDERS = [
+    "django.contrib.staticfiles.finders.FileSystemFinder",
+    "django.contrib.staticfiles.finders.AppDirectoriesFinder",
+    "portal.pages.staticfiles.PlotlyFinder",
+]
+WHITENOISE_USE_FINDERS = True
+
+CONTENT_SECURITY_POLICY = {
+    "DIRECTIVES": {
+        "default-src": [SELF],
+        "script-src": [SELF],
+        "style-src": [SELF],
+        "img-src": [SELF, "data:"],
+        "connect-src": [SELF],
+        "object-src": [NONE],
+        "base-uri": [SELF],
+        "form-action": [SELF],
+        "frame-ancestors": [NONE],
+    }
+}
+SECURE_CONTENT_TYPE_NOSNIFF = True
+SECURE_REFERRER_POLICY = "same-origin"
+SESSION_COOKIE_HTTPONLY = True
+SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = PUBLIC_URL.startswith("https://")
+
+# One evaluation's own deadline is below q2's timeout; retry leaves room for prefetched tasks, so that none runs
+# twice (each message only says "there may be work": see portal/evaluations/queue.py).
+EVALUATION_DEADLINE_S = 900
+Q_TIMEOUT_S = EVALUATION_DEADLINE_S + 60
+Q_CLUSTER = {
+    "name": "kernelyard",
+    "orm": "default",
+    "workers": int(os.environ.get("KERNELYARD_WORKERS", "1")),
+    "timeout": Q_TIMEOUT_S,
+    "retry": 3 * (Q_TIMEOUT_S + 4) + 60,
+    "queue_limit": 1,
+    "bulk": 1,
+    "max_attempts": 1,
+    "ack_failures": True,
+    "catch_up": False,
+    "guard_cycle": 0.5,
+    "poll": 0.5,
+    "save_limit": 1000,
+    "label": "Queue",
+}
+EVALUATION_LEASE_S = 60
+EVALUATION_MAX_CLAIMS = 3
+
+LOGGING = {
+    "version": 1,
+    "disable_existing_loggers": False,
+    "formatters": {"line": {"format": "%(asctime)s %(levelname)s %(name)s: %(message)s"}},
+    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
+    "root": {"handlers": ["stderr"], "level": "WARNING"},
+    "loggers": {"portal": {"level": "INFO"}, "agentcore": {"level": "INFO"}},
+}
