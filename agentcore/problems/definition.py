@@ -1,0 +1,208 @@
+"""What a kernel computes: axes, inputs, outputs and the reference, as ``definition.json`` states them.
+
+Pure data and arithmetic on shapes; importing this never imports torch.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
+
+from agentcore.problems import expressions
+from agentcore.problems.errors import ExpressionError
+
+DTYPE_BYTES: dict[str, int] = {
+    "bool": 1,
+    "uint8": 1,
+    "int8": 1,
+    "int16": 2,
+    "int32": 4,
+    "int64": 8,
+    "float8_e4m3fn": 1,
+    "float8_e5m2": 1,
+    "float8_e8m0fnu": 1,
+    # Two 4-bit values to a byte: shapes of this dtype count bytes, as torch does.
+    "float4_e2m1fn_x2": 1,
+    "float16": 2,
+    "bfloat16": 2,
+    "float32": 4,
+    "float64": 8,
+}
+"""Bytes per element of every dtype a tensor may have."""
+
+_IDENTIFIER = r"^[A-Za-z_][A-Za-z0-9_]*$"
+Identifier = Annotated[str, Field(pattern=_IDENTIFIER, max_length=100)]
+Description = Annotated[str, BeforeValidator(lambda value: "" if value is None else value)]
+
+
+class Part(BaseModel):
+    """Unknown fields are ignored, so that a definition with another harness's extras still loads."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+
+class AxisConst(Part):
+    type: Literal["const"]
+    value: Annotated[int, Field(ge=0)]
+    description: Description = ""
+
+
+class AxisVar(Part):
+    type: Literal["var"]
+    description: Description = ""
+
+
+class AxisExpr(Part):
+    type: Literal["expr"]
+    expression: str
+    description: Description = ""
+
+
+Axis = Annotated[AxisConst | AxisVar | AxisExpr, Field(discriminator="type")]
+
+
+class TensorSpec(Part):
+    """One parameter. ``shape`` None is a Python scalar, ``()`` a 0-D tensor; entries are sizes, axes or expressions."""
+
+    shape: tuple[Annotated[int, Field(ge=0)] | str, ...] | None
+    dtype: str
+    description: Description = ""
+
+    @field_validator("dtype")
+    @classmethod
+    def _known_dtype(cls, value: str) -> str:
+        if value not in DTYPE_BYTES:
+            raise ValueError(f"{value!r} is not a dtype; known: {', '.join(DTYPE_BYTES)}")
+        return value
+
+    @property
+    def is_scalar(self) -> bool:
+        """True for a parameter passed as a Python number, not as a tensor."""
+        return self.shape is None
+
+    @property
+    def is_floating(self) -> bool:
+        return self.dtype.startswith(("float", "bfloat"))
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes per element."""
+        return DTYPE_BYTES[self.dtype]
+
+
+class Definition(Part):
+    """The contract of one kernel. ``axes``, ``inputs`` and ``outputs`` keep the order of the file: it is the ABI's."""
+
+    name: Annotated[str, Field(min_length=1)]
+    description: Description = ""
+    axes: dict[Identifier, Axis]
+    inputs: dict[Identifier, TensorSpec]
+    outputs: Annotated[dict[Identifier, TensorSpec], Field(min_length=1)]
+    reference: str | None = None
+    custom_inputs_entrypoint: Identifier | None = None
+    op_type: str | None = None
+    hf_id: str | None = None
+    tags: Annotated[tuple[str, ...], BeforeValidator(lambda value: () if value is None else value)] = ()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _null_is_empty(cls, data: Any) -> Any:
+        if isinstance(data, dict):
+            return data | {key: {} for key in ("axes", "inputs") if data.get(key, ...) is None}
+        return data
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Definition:
+        both = self.inputs.keys() & self.outputs.keys()
+        if both:
+            raise ValueError(f"{', '.join(sorted(both))} is both an input and an output; give the output another name")
+        clash = (self.inputs.keys() | self.outputs.keys()) & self.axes.keys()
+        if clash:
+            raise ValueError(f"{', '.join(sorted(clash))} is both an axis and a parameter")
+        for name, spec in self.outputs.items():
+            if spec.is_scalar:
+                raise ValueError(f"outputs.{name}.shape is null; an output is a tensor (use [] for a single value)")
+        _ = self.expr_order
+        known = self.axes.keys()
+        for side, specs in (("inputs", self.inputs), ("outputs", self.outputs)):
+            for name, spec in specs.items():
+                for position, entry in enumerate(spec.shape or ()):
+                    unknown = expressions.names(entry) - known if isinstance(entry, str) else frozenset()
+                    if unknown:
+                        raise ValueError(
+                            f"{side}.{name}.shape[{position}]: {', '.join(sorted(unknown))} is not an axis"
+                            f" (axes: {', '.join(known) or 'none'})"
+                        )
+        return self
+
+    @property
+    def const_axes(self) -> dict[str, int]:
+        """Axes fixed by the definition, in its order."""
+        return {name: axis.value for name, axis in self.axes.items() if isinstance(axis, AxisConst)}
+
+    @property
+    def var_axes(self) -> tuple[str, ...]:
+        """Axes that each workload sets, in the definition's order."""
+        return tuple(name for name, axis in self.axes.items() if isinstance(axis, AxisVar))
+
+    @property
+    def expr_axes(self) -> tuple[str, ...]:
+        """Axes computed from others, in the definition's order."""
+        return tuple(name for name, axis in self.axes.items() if isinstance(axis, AxisExpr))
+
+    @functools.cached_property
+    def expr_order(self) -> tuple[str, ...]:
+        """Expression axes ordered so that each comes after those it uses. Raises ValueError on a cycle."""
+        needs = {
+            name: expressions.names(axis.expression)
+            for name, axis in self.axes.items()
+            if isinstance(axis, AxisExpr)
+        }
+        for name, used in needs.items():
+            unknown = used - self.axes.keys()
+            if unknown:
+                raise ValueError(f"axes.{name}.expression uses {', '.join(sorted(unknown))}, which is not an axis")
+        order: list[str] = []
+        while len(order) < len(needs):
+            ready = [n for n, used in needs.items() if n not in order and not (used & needs.keys() - set(order))]
+            if not ready:
+                raise ValueError(f"axes {', '.join(sorted(needs.keys() - set(order)))} are defined by each other")
+            order += ready
+        return tuple(order)
+
+    def axis_values(self, workload_axes: Mapping[str, int]) -> dict[str, int]:
+        """Every axis's value for a workload, in the definition's order.
+
+        Raises ExpressionError where a variable axis is missing, an axis is not in the definition, a constant is given
+        another value, or an expression gives no whole number ≥ 0.
+        """
+        unknown = workload_axes.keys() - self.axes.keys()
+        if unknown:
+            raise ExpressionError(f"{', '.join(sorted(unknown))} is not an axis (axes: {', '.join(self.axes)})")
+        values = dict(self.const_axes)
+        for name in self.var_axes:
+            if name not in workload_axes:
+                raise ExpressionError(f"axis {name!r} has no value")
+            values[name] = workload_axes[name]
+        for name in self.expr_order:
+            axis = self.axes[name]
+            assert isinstance(axis, AxisExpr)
+            values[name] = expressions.evaluate(axis.expression, values)
+            if values[name] < 0:
+                raise ExpressionError(f"axis {name!r} = {axis.expression} gives {values[name]}, which is negative")
+        for name, given in workload_axes.items():
+            if values[name] != given:
+                raise ExpressionError(f"axis {name!r} is {values[name]} by the definition, {given} by the workload")
+        return {name: values[name] for name in self.axes}
+
+    def shape(self, spec: TensorSpec, values: Mapping[str, int]) -> tuple[int, ...] | None:
+        """The sizes of ``spec`` with axes at ``values`` (from :meth:`axis_values`); None for a scalar parameter."""
+        if spec.shape is None:
+            return None
+        sizes = tuple(e if isinstance(e, int) else expressions.evaluate(e, values) for e in spec.shape)
+        if any(size < 0 for size in sizes):
+            raise ExpressionError(f"shape {list(spec.shape)} gives a negative size: {list(sizes)}")
+        return sizes

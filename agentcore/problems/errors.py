@@ -1,0 +1,19 @@
+"""What goes wrong with a problem's files, said so that its author can fix it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+
+class ProblemError(ValueError):
+    """A problem's files cannot be used. The message names file, line (where known) and field."""
+
+    @classmethod
+    def at(cls, file: Path, line: int | None, field: str, message: str) -> ProblemError:
+        """Build ``FILE:LINE: FIELD: MESSAGE``; ``line`` counts from 1; an empty ``field`` is left out."""
+        place = f"{file}:{line}" if line is not None else str(file)
+        return cls(f"{place}: {field}: {message}" if field else f"{place}: {message}")
+
+
+class ExpressionError(ValueError):
+    """An axis expression cannot be parsed or evaluated. The message names the expression."""

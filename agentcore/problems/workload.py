@@ -1,0 +1,83 @@
+"""One concrete case of a problem: axis values, where each input's content comes from, and the tolerance."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+
+from agentcore.problems.definition import Part
+
+
+class Tolerance(BaseModel):
+    """How far an output may be from the reference.
+
+    An element matches where ``|got − want| ≤ max_atol + max_rtol·|want|``; at least ``required_matched_ratio`` of each
+    output must match and, where ``max_error_cap`` is set, no element may be further off than it. An unknown field is an
+    error: a misspelt limit must not become a loose one.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    max_atol: Annotated[float, Field(ge=0)] = 1e-2
+    max_rtol: Annotated[float, Field(ge=0)] = 1e-2
+    required_matched_ratio: Annotated[
+        float,
+        # The second spelling is found in published workloads.
+        Field(gt=0, le=1, validation_alias=AliasChoices("required_matched_ratio", "required_match_ratio")),
+    ] = 0.99
+    max_error_cap: Annotated[float, Field(ge=0)] | None = None
+    allow_negative_inf: bool = False
+
+    @model_validator(mode="before")
+    @classmethod
+    def _null_is_default(cls, data: object) -> object:
+        return {k: v for k, v in data.items() if v is not None} if isinstance(data, dict) else data
+
+
+class RandomInput(Part):
+    """Fresh random content. ``low`` and ``high`` (half-open; numbers or axis expressions) bound it where given."""
+
+    type: Literal["random"]
+    low: int | float | str | None = None
+    high: int | float | str | None = None
+
+
+class ScalarInput(Part):
+    """One fixed number."""
+
+    type: Literal["scalar"]
+    value: bool | int | float
+
+
+class CustomInput(Part):
+    """Made by the function that the definition's ``custom_inputs_entrypoint`` names."""
+
+    type: Literal["custom"]
+
+
+class SafetensorsInput(Part):
+    """One tensor of a file; ``path`` is relative to the problem's directory or one above it."""
+
+    type: Literal["safetensors"]
+    path: str
+    tensor_key: str
+
+
+InputSource = Annotated[
+    RandomInput | ScalarInput | CustomInput | SafetensorsInput, Field(discriminator="type")
+]
+
+
+class Workload(Part):
+    """One line of a workload file. ``index`` is its place in that file, from 0."""
+
+    uuid: Annotated[str, Field(min_length=1, max_length=100)]
+    axes: Annotated[
+        dict[str, Annotated[int, Field(ge=0, strict=True)]],
+        BeforeValidator(lambda value: {} if value is None else value),
+    ]
+    inputs: Annotated[dict[str, InputSource], BeforeValidator(lambda value: {} if value is None else value)]
+    tolerance: Annotated[Tolerance, BeforeValidator(lambda value: {} if value is None else value)] = Tolerance()
+    target: Literal["cpu", "gpu"] | None = None
+    index: int = 0
