@@ -1,0 +1,210 @@
+"""How git is run: GitPython with a clean environment, no user configuration, no hooks, no prompts and bounds.
+
+Everything else in this package calls git through `GitProcess`. Not for meaning: nothing here knows what an attempt is.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Any, Self
+
+from git import Git, Repo
+from git.exc import GitCommandError, GitCommandNotFound, InvalidGitRepositoryError, NoSuchPathError
+
+TIMEOUT_S = 120.0
+OUTPUT_LIMIT = 64 << 20
+_QUARANTINE = ("GIT_QUARANTINE_PATH", "GIT_OBJECT_DIRECTORY", "GIT_ALTERNATE_OBJECT_DIRECTORIES")
+
+
+class GitStoreError(RuntimeError):
+    """A repository is missing, git refused, or an answer passed its bound. The message says which and what to do."""
+
+
+def clean_environment(configuration: Mapping[str, str] | None = None) -> dict[str, str]:
+    """The whole environment git runs in: no user or system configuration, no prompts, plus ``configuration``.
+
+    ``configuration`` maps git configuration keys to values, as ``git -c`` would.
+    """
+    environment = {
+        "PATH": os.environ.get("PATH", os.defpath),
+        "HOME": "/nonexistent",
+        "LC_ALL": "C.UTF-8",
+        "GIT_CONFIG_NOSYSTEM": "1",
+        "GIT_CONFIG_GLOBAL": os.devnull,
+        "GIT_ATTR_NOSYSTEM": "1",
+        "GIT_TERMINAL_PROMPT": "0",
+        "GIT_NO_REPLACE_OBJECTS": "1",
+    }
+    settings = dict(configuration or {})
+    environment["GIT_CONFIG_COUNT"] = str(len(settings))
+    for index, (key, value) in enumerate(settings.items()):
+        environment[f"GIT_CONFIG_KEY_{index}"] = key
+        environment[f"GIT_CONFIG_VALUE_{index}"] = value
+    return environment
+
+
+class _CleanGit(Git):
+    """GitPython's command wrapper, except that nothing of our own environment reaches git."""
+
+    def __init__(self, working_dir: str | os.PathLike[str] | None = None) -> None:
+        super().__init__(working_dir)
+        # GitPython expands $VARIABLES in this path, whatever Repo(expand_vars=False) says.
+        self._working_dir = None if working_dir is None else os.fspath(working_dir)
+
+    def execute(self, command: Any, *args: Any, env: Mapping[str, str] | None = None, **kwargs: Any) -> Any:
+        # GitPython always starts from a copy of os.environ and can only add to it; `env -i` is how to start from
+        # nothing, so that neither GIT_* variables nor the portal's secrets are inherited.
+        assignments = [f"{key}={value}" for key, value in {**self._environment, **(env or {})}.items()]
+        return super().execute(["env", "-i", *assignments, *command], *args, **kwargs)
+
+
+class _CleanRepo(Repo):
+    GitCommandWrapperType = _CleanGit
+
+
+def init_bare(path: Path) -> None:
+    """Make an empty bare repository with the branch main and no template files (so no sample hooks)."""
+    path.mkdir(parents=True)
+    _CleanGit(path).init("--bare", "--quiet", "--initial-branch=main", "--template=", env=clean_environment())
+
+
+class GitProcess:
+    """Git commands on one bare repository. One per task; use it as a context manager and in one thread only."""
+
+    def __init__(self, path: Path, *, quarantine: bool = False) -> None:
+        """Open ``path``. ``quarantine`` lets a pre-receive hook see the objects that a push has not landed yet."""
+        self.path = path.resolve()
+        try:
+            self._repo = _CleanRepo(self.path, expand_vars=False)
+        except (NoSuchPathError, InvalidGitRepositoryError):
+            raise GitStoreError(f"{path} is not a git repository; create it first") from None
+        self._thread = threading.get_ident()
+        self._environment = clean_environment({"core.hooksPath": os.devnull, "safe.directory": str(self.path)})
+        self._environment["GIT_DIR"] = str(self.path)
+        if quarantine:
+            self._environment |= {key: os.environ[key] for key in _QUARANTINE if key in os.environ}
+        self._repo.git.update_environment(**self._environment)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the persistent processes. Safe to call twice."""
+        self._repo.close()
+
+    def run(
+        self, command: str, *arguments: str, stdin: bytes | None = None, env: Mapping[str, str] | None = None
+    ) -> bytes:
+        """Run ``git command arguments`` and return its output. Raises GitStoreError with git's own words."""
+        self._check_thread()
+        with tempfile.TemporaryFile() as source:
+            if stdin is not None:
+                source.write(stdin)
+                source.seek(0)
+            try:
+                output = getattr(self._repo.git, command)(
+                    *arguments,
+                    istream=source if stdin is not None else None,
+                    env=env,
+                    stdout_as_string=False,
+                    strip_newline_in_stdout=False,
+                    kill_after_timeout=TIMEOUT_S,
+                )
+            except GitCommandNotFound:
+                raise GitStoreError("git was not found; install it (Debian: apt install git)") from None
+            except GitCommandError as error:
+                said = str(error.stderr).strip().removeprefix("stderr: ").strip("'")
+                raise GitStoreError(f"git {command} failed in {self.path.name}: {said[-2000:]}") from None
+        assert isinstance(output, bytes)
+        if len(output) > OUTPUT_LIMIT:
+            raise GitStoreError(f"git {command} wrote {len(output)} bytes, more than {OUTPUT_LIMIT}")
+        return output
+
+    def text(
+        self, command: str, *arguments: str, stdin: bytes | None = None, env: Mapping[str, str] | None = None
+    ) -> str:
+        """As `run`, decoded and without the last newline."""
+        return self.run(command, *arguments, stdin=stdin, env=env).decode(errors="replace").removesuffix("\n")
+
+    def head(self, command: str, *arguments: str, limit: int) -> tuple[bytes, bool]:
+        """The first ``limit`` bytes of a command's output, and whether there was more. The command is then stopped."""
+        with _Stream(self._start(command, arguments)) as stream:
+            data = stream.read(limit + 1)
+        return data[:limit], len(data) > limit
+
+    def lines(self, command: str, *arguments: str) -> Iterator[str]:
+        """A command's output line by line, without holding it. Leaving the loop early stops the command."""
+        with _Stream(self._start(command, arguments)) as stream:
+            for line in stream:
+                yield line.decode(errors="replace").rstrip("\n")
+
+    def read_object(self, oid: str) -> tuple[str, bytes] | None:
+        """``(type, content)`` of an object, or None where there is none. One process serves all calls.
+
+        ``oid`` is a full id, or a ref and path of our own making (``refs/notes/x:ab/cd``).
+        """
+        self._check_thread()
+        try:
+            _, kind, _, data = self._repo.git.get_object_data(oid)
+        except ValueError:
+            return None
+        return _word(kind), data
+
+    def object_type(self, oid: str) -> str | None:
+        """The type of an object by its full id, or None where there is none."""
+        self._check_thread()
+        try:
+            return _word(self._repo.git.get_object_header(oid)[1])
+        except ValueError:
+            return None
+
+    def object_size(self, oid: str) -> int:
+        """An object's size in bytes, -1 where there is none."""
+        self._check_thread()
+        try:
+            return int(self._repo.git.get_object_header(oid)[2])
+        except ValueError:
+            return -1
+
+    def _start(self, command: str, arguments: Sequence[str]) -> Any:
+        self._check_thread()
+        return getattr(self._repo.git, command)(*arguments, as_process=True)
+
+    def _check_thread(self) -> None:
+        if threading.get_ident() != self._thread:
+            raise GitStoreError(f"{self.path.name} was opened in another thread; open it anew in each task")
+
+
+def _word(answer: str | bytes) -> str:
+    """GitPython says the persistent commands answer str; they answer bytes."""
+    return answer.decode() if isinstance(answer, bytes) else answer
+
+
+class _Stream:
+    """The output of a running command; stops the command at the end of the block."""
+
+    def __init__(self, process: Any) -> None:
+        self._process = process
+        self._output: IO[bytes] = process.stdout
+
+    def __enter__(self) -> IO[bytes]:
+        return self._output
+
+    def __exit__(self, *_: object) -> None:
+        process = self._process.proc
+        if process is not None and process.poll() is None:
+            process.kill()
+        for pipe in (self._process.stdout, self._process.stderr):
+            pipe.close()
+        if process is not None:
+            process.wait()
