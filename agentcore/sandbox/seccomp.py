@@ -1,0 +1,141 @@
+"""The system-call filter of every sandbox: a deny-list, assembled by hand as classic BPF.
+
+It takes away what an honest compiler or kernel never calls and what has a record of kernel bugs or of reaching other
+processes: new namespaces, mounts, tracing, keyrings, BPF, perf, io_uring, module loading. It also takes away the ways
+a stopped process could have the kernel continue it (timers and descriptors that send a chosen signal), because the
+judge stops candidates and reads their outputs. Not the only wall: the namespaces and the uid stand without it.
+
+This module is imported by the jail program too, so it uses the standard library only.
+"""
+
+from __future__ import annotations
+
+import errno
+import platform
+import struct
+
+# x86_64 and aarch64 numbers; None where the call does not exist.
+_CALLS: dict[str, tuple[int | None, int | None]] = {
+    "acct": (163, 89),
+    "add_key": (248, 217),
+    "adjtimex": (159, 171),
+    "bpf": (321, 280),
+    "chroot": (161, 51),
+    "clock_adjtime": (305, 266),
+    "clock_settime": (227, 112),
+    "create_module": (174, None),
+    "delete_module": (176, 106),
+    "fanotify_init": (300, 262),
+    "finit_module": (313, 273),
+    "fsconfig": (431, 431),
+    "fsmount": (432, 432),
+    "fsopen": (430, 430),
+    "fspick": (433, 433),
+    "init_module": (175, 105),
+    "ioperm": (173, None),
+    "iopl": (172, None),
+    "kcmp": (312, 272),
+    "kexec_file_load": (320, 294),
+    "kexec_load": (246, 104),
+    "keyctl": (250, 219),
+    "lookup_dcookie": (212, 18),
+    "modify_ldt": (154, None),
+    "mount": (165, 40),
+    "mount_setattr": (442, 442),
+    "move_mount": (429, 429),
+    "mq_notify": (244, 184),
+    "mq_open": (240, 180),
+    "name_to_handle_at": (303, 264),
+    "nfsservctl": (180, 42),
+    "open_by_handle_at": (304, 265),
+    "open_tree": (428, 428),
+    "perf_event_open": (298, 241),
+    "pidfd_getfd": (438, 438),
+    "pivot_root": (155, 41),
+    "process_madvise": (440, 440),
+    "process_vm_readv": (310, 270),
+    "process_vm_writev": (311, 271),
+    "ptrace": (101, 117),
+    "quotactl": (179, 60),
+    "quotactl_fd": (443, 443),
+    "reboot": (169, 142),
+    "request_key": (249, 218),
+    "setns": (308, 268),
+    "settimeofday": (164, 170),
+    "swapoff": (168, 225),
+    "swapon": (167, 224),
+    "syslog": (103, 116),
+    "timer_create": (222, 107),
+    "umount2": (166, 39),
+    "unshare": (272, 97),
+    "userfaultfd": (323, 282),
+    "vhangup": (153, 58),
+}
+# Refused as "not there", so that libraries take their older path.
+_ABSENT: dict[str, tuple[int, int]] = {
+    "clone3": (435, 435),  # its flags are behind a pointer, where a filter cannot look
+    "io_uring_setup": (425, 425),
+    "io_uring_enter": (426, 426),
+    "io_uring_register": (427, 427),
+}
+_CLONE = (56, 220)
+_SOCKET = (41, 198)
+_FCNTL = (72, 25)
+_IOCTL = (16, 29)
+
+_NEW_NAMESPACES = 0x00020000 | 0x02000000 | 0x04000000 | 0x08000000 | 0x10000000 | 0x20000000 | 0x40000000
+_FAMILIES = (1, 2, 10, 16)  # unix, inet, inet6, netlink: all confined by the network namespace, unlike vsock and alg
+_F_SETSIG = 10
+_TERMINAL_INJECTION = (0x5412, 0x541C)  # TIOCSTI, TIOCLINUX
+
+_ARCHITECTURES = {"x86_64": (0, 0xC000003E), "aarch64": (1, 0xC00000B7)}
+
+_LD_ABS, _JEQ, _JGE, _JSET, _RET = 0x20, 0x15, 0x35, 0x45, 0x06
+_ALLOW, _ERRNO, _KILL = 0x7FFF0000, 0x00050000, 0x80000000
+_NR, _ARCH, _ARG0, _ARG1 = 0, 4, 16, 24  # low halves, little-endian
+
+
+def _op(code: int, k: int, if_true: int = 0, if_false: int = 0) -> bytes:
+    return struct.pack("<HBBI", code, if_true, if_false, k)
+
+
+def filter_program(machine: str | None = None) -> bytes | None:
+    """The filter as an array of ``struct sock_filter``, or None for an architecture it was not written for."""
+    known = _ARCHITECTURES.get(machine or platform.machine())
+    if known is None:
+        return None
+    column, audit = known
+    program = [_op(_LD_ABS, _ARCH), _op(_JEQ, audit, 1, 0), _op(_RET, _KILL), _op(_LD_ABS, _NR)]
+    if column == 0:
+        # The x32 calls have numbers of their own, which the list below would not match.
+        program += [_op(_JGE, 0x40000000, 0, 1), _op(_RET, _ERRNO | errno.ENOSYS)]
+    for numbers in _CALLS.values():
+        number = numbers[column]
+        if number is not None:
+            program += [_op(_JEQ, number, 0, 1), _op(_RET, _ERRNO | errno.EPERM)]
+    for absent in _ABSENT.values():
+        program += [_op(_JEQ, absent[column], 0, 1), _op(_RET, _ERRNO | errno.ENOSYS)]
+    program += [
+        _op(_JEQ, _CLONE[column], 0, 4),
+        _op(_LD_ABS, _ARG0),
+        _op(_JSET, _NEW_NAMESPACES, 0, 1),
+        _op(_RET, _ERRNO | errno.EPERM),
+        _op(_RET, _ALLOW),
+    ]
+    allowed = len(_FAMILIES)
+    program += [_op(_JEQ, _SOCKET[column], 0, allowed + 3), _op(_LD_ABS, _ARG0)]
+    program += [_op(_JEQ, family, allowed - index, 0) for index, family in enumerate(_FAMILIES)]
+    program += [_op(_RET, _ERRNO | errno.EAFNOSUPPORT), _op(_RET, _ALLOW)]
+    program += [
+        _op(_JEQ, _FCNTL[column], 0, 4),
+        _op(_LD_ABS, _ARG1),
+        _op(_JEQ, _F_SETSIG, 0, 1),
+        _op(_RET, _ERRNO | errno.EPERM),
+        _op(_RET, _ALLOW),
+    ]
+    program += [_op(_JEQ, _IOCTL[column], 0, len(_TERMINAL_INJECTION) + 3), _op(_LD_ABS, _ARG1)]
+    first, second = _TERMINAL_INJECTION
+    program += [_op(_JEQ, first, 1, 0), _op(_JEQ, second, 0, 1)]
+    program += [_op(_RET, _ERRNO | errno.EPERM), _op(_RET, _ALLOW)]
+    program.append(_op(_RET, _ALLOW))
+    return b"".join(program)
