@@ -1,5 +1,17 @@
-"""Addresses of this app."""
+"""Addresses of the JSON interface. ``v1`` grows (fields are added), it never changes what a field means."""
 
-from django.urls import URLPattern
+from django.urls import path
 
-urlpatterns: list[URLPattern] = []
+from portal.api import views
+
+urlpatterns = [
+    path("v1/", views.index, name="api-index"),
+    path("v1/health", views.health, name="api-health"),
+    path("v1/problems", views.problems, name="api-problems"),
+    path("v1/problems/<slug:name>", views.problem, name="api-problem"),
+    path("v1/problems/<slug:name>/history", views.history, name="api-history"),
+    path("v1/attempts/<slug:commit>", views.attempt, name="api-attempt"),
+    path("v1/evaluations/<int:number>", views.evaluation, name="api-evaluation"),
+    path("v1/campaigns", views.campaigns, name="api-campaigns"),
+    path("v1/campaigns/<slug:name>", views.campaign, name="api-campaign"),
+]
