@@ -1,0 +1,64 @@
+"""Peak rates of each GPU class, with the clock and the source of every number. Packaged data, no measurement.
+
+The CPU's rates are measured on the host instead: see ``agentcore.bounds.cpu``.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+from importlib import resources
+
+from pydantic import BaseModel, ConfigDict
+
+from agentcore.vocabulary import HardwareName
+
+
+class Rate(BaseModel):
+    """One peak rate: ``value`` per second in ``unit`` (``byte/s`` or ``FLOP/s``), at ``clock_mhz`` where it has one."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    value: float
+    unit: str
+    source: str
+    clock_mhz: int | None = None
+
+
+class Size(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    value: int
+    source: str
+
+
+class RateTable(BaseModel):
+    """What a class of GPU can do at best. A profile is a set of rates under one clock regime."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    device: str
+    default_profile: str
+    l2_bytes: Size
+    profiles: dict[str, dict[str, Rate]]
+
+    def rates(self, profile: str | None = None) -> dict[str, Rate]:
+        """Rates by resource: ``memory``, ``half``, ``tf32``, ``fp32``, ``fp64``, and ``fp8``/``fp4`` where the device
+        has them. Raises KeyError naming the profiles there are."""
+        name = profile or self.default_profile
+        if name not in self.profiles:
+            raise KeyError(f"{self.device} has no rate profile {name!r}; it has {', '.join(self.profiles)}")
+        return self.profiles[name]
+
+
+@functools.cache
+def _tables() -> dict[str, RateTable]:
+    text = resources.files("agentcore.bounds").joinpath("hardware.json").read_text("utf-8")
+    return {name: RateTable.model_validate(table) for name, table in json.loads(text).items()}
+
+
+def rate_table(hardware: HardwareName) -> RateTable:
+    """The rate table of a GPU class. Raises KeyError for the CPU, whose rates are measured on its host."""
+    if not hardware.is_gpu:
+        raise KeyError("the CPU has no rate table; measure it with agentcore.bounds.cpu.calibrate_cpu")
+    return _tables()[hardware.value]
