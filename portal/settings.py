@@ -6,6 +6,9 @@ KERNELYARD_SECRET_KEY    signing key (default: generated once, kept mode 0600 un
 KERNELYARD_DEBUG         1 turns on Django's debug pages (default: off)
 KERNELYARD_ALLOWED_HOSTS comma-separated host names (default: localhost and loopback addresses)
 KERNELYARD_PUBLIC_URL    the portal's address as agents and visitors reach it (default: http://127.0.0.1:8000)
+KERNELYARD_WORKERS       evaluations judged at the same time by one cluster on this host (default: 1)
+KERNELYARD_DEFAULT_GPU   hardware of GPU attempts that belong to no campaign: b200, h200 or h100 (default: h200)
+KERNELYARD_SANDBOX       auto, bubblewrap, unshare or none (default: auto; results without a sandbox are never merged)
 """
 
 from __future__ import annotations
@@ -197,9 +200,16 @@ Q_CLUSTER = {
     "poll": 0.5,
     "save_limit": 1000,
     "label": "Queue",
+    # One cluster per hardware class: the one named above serves `cpu` and the housekeeping, on the portal's host;
+    # each GPU class has its own, started as `manage.py fleet --hardware h200` on every host with such GPUs.
+    "ALT_CLUSTERS": {"b200": {}, "h200": {}, "h100": {}},
 }
 EVALUATION_LEASE_S = 60
 EVALUATION_MAX_CLAIMS = 3
+EVALUATION_RETRY_PAUSE_S = 30  # times the number of claims so far, after a failure that is not the attempt's fault
+SANDBOX = os.environ.get("KERNELYARD_SANDBOX", "auto")
+JUDGE_IDLE_S = 300  # a judge process unused for so long gives its memory and device back
+DEFAULT_GPU = os.environ.get("KERNELYARD_DEFAULT_GPU", "h200")
 
 LOGGING = {
     "version": 1,

@@ -36,11 +36,13 @@ class Evaluation(models.Model):
         "self", null=True, blank=True, on_delete=models.PROTECT, related_name="duplicates"
     )
 
-    # The lease: set by one conditional UPDATE at claim, checked by every later write.
+    # The lease: set by one conditional UPDATE at claim, checked by every later write. The token that finished the
+    # row stays, as the identity of that run in the git note.
     lease_token = models.CharField(max_length=64, blank=True)
     lease_expires_at = models.DateTimeField(null=True, blank=True)
     claims = models.PositiveIntegerField(default=0)
     claimed_by = models.CharField(max_length=200, blank=True)
+    not_before = models.DateTimeField(null=True, blank=True, help_text="Pause before the next claim after a failure.")
 
     queued_at = models.DateTimeField(auto_now_add=True)
     started_at = models.DateTimeField(null=True, blank=True)

@@ -1,0 +1,253 @@
+"""A lost database, rebuilt from the two repositories: agents, campaigns, attempts, evaluations, reviews, solutions.
+
+Idempotent: what is already there is recognised and left alone. Problems come from their directories, accounts and
+tokens are not in git and have to be issued again. Works that were queued are queued again.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings
+from django.contrib.auth import get_user_model
+from django.core.management.color import no_style
+from django.db import connection, transaction
+from django.utils import timezone
+from django.utils.dateparse import parse_datetime
+from pydantic import ValidationError
+
+from agentcore.gitstore import AttemptsRepository
+from agentcore.judge.result import EvaluationResult
+from agentcore.vocabulary import NAME_PATTERN, AttemptRef
+from portal.agents.models import Agent
+from portal.attempts import intake, notes
+from portal.attempts.models import Attempt
+from portal.campaigns.models import Campaign
+from portal.evaluations import record
+from portal.evaluations.models import Evaluation
+from portal.events.models import log as log_event
+from portal.problems.importing import import_problems
+from portal.problems.models import Problem
+from portal.solutions import publishing
+from portal.solutions.models import Review
+
+
+@dataclass(slots=True)
+class Report:
+    """How many rows were added, and what could not be read."""
+
+    problems: int = 0
+    agents: int = 0
+    campaigns: int = 0
+    attempts: int = 0
+    evaluations: int = 0
+    reviews: int = 0
+    solutions: int = 0
+    queued: int = 0
+    faults: list[str] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class _Noted:
+    """One evaluation as its note tells it."""
+
+    commit: str
+    line: dict[str, Any]
+    result: EvaluationResult
+
+    @property
+    def identity(self) -> str:
+        return str(self.line.get("run") or f"{self.line.get('evaluation_id')}@{self.result.started_at.isoformat()}")
+
+
+def reindex(problem_paths: Iterable[Path] = ()) -> Report:
+    """Rebuild what is missing. ``problem_paths`` are imported besides the suite of this checkout."""
+    report = Report()
+    for outcome in import_problems([Path(settings.PROBLEMS_DIR), *problem_paths]):
+        report.problems += outcome.change == "created"
+        if outcome.error:
+            report.faults.append(outcome.error)
+    with AttemptsRepository.open(Path(settings.ATTEMPTS_REPOSITORY)) as repository:
+        noted = _noted(repository, report)
+        tips = list(repository.attempt_refs())
+        _agents(tips, noted, report)
+        _campaigns(noted, report)
+        noted_refs = {
+            item.commit: AttemptRef.parse(item.line["ref"]) for item in noted if _is_ref(item.line.get("ref"))
+        }
+        created = intake.index(repository, tips, noted_refs=noted_refs, with_evaluations=False)
+        report.attempts = len(created)
+        _restore_attempts(noted)
+        _restore_evaluations(noted, report)
+        _restore_reviews(repository, report)
+    _refresh_scores()
+    report.solutions = len(publishing.reconcile()) if Path(settings.SOLUTIONS_REPOSITORY).exists() else 0
+    for attempt in Attempt.objects.order_by("received_at", "id").select_related("problem", "agent", "campaign"):
+        before = attempt.evaluations.count()
+        intake.schedule_attempt(attempt)
+        report.queued += attempt.evaluations.count() - before
+    log_event(
+        "database.reindexed", "system",
+        **{key: getattr(report, key) for key in ("attempts", "evaluations", "reviews", "solutions", "queued")},
+    )
+    return report
+
+
+def _noted(repository: AttemptsRepository, report: Report) -> list[_Noted]:
+    """Every noted evaluation once, in the order of their numbers."""
+    found: dict[str, _Noted] = {}
+    for commit, lines in repository.iter_notes(notes.EVALUATIONS):
+        for text in lines:
+            try:
+                line = json.loads(text)
+                item = _Noted(commit, line, EvaluationResult.model_validate(line))
+            except (ValueError, ValidationError) as error:
+                report.faults.append(f"note on {commit}: not an evaluation: {str(error)[:200]}")
+                continue
+            found.setdefault(item.identity, item)
+    return sorted(found.values(), key=lambda item: (item.line.get("evaluation_id") or 0, item.result.started_at))
+
+
+def _is_ref(value: object) -> bool:
+    try:
+        AttemptRef.parse(str(value))
+    except ValueError:
+        return False
+    return True
+
+
+def _agents(tips: list[tuple[AttemptRef, str]], noted: list[_Noted], report: Report) -> None:
+    kinds = {
+        AttemptRef.parse(item.line["ref"]).agent: str(item.line.get("agent_kind"))
+        for item in noted if _is_ref(item.line.get("ref"))
+    }
+    for name in dict.fromkeys([ref.agent for ref, _ in tips] + list(kinds)):
+        kind = kinds.get(name, "")
+        if kind not in Agent.Kind.values:
+            kind = Agent.Kind.BASELINE if name == "baseline" else Agent.Kind.COMMAND
+        _, created = Agent.objects.get_or_create(name=name, defaults={"kind": kind})
+        report.agents += created
+
+
+def _campaigns(noted: list[_Noted], report: Report) -> None:
+    """Campaigns are named in the portal's own notes (not only in trailers, which an agent writes)."""
+    for item in noted:
+        name = str(item.line.get("campaign") or "")
+        problem = Problem.objects.filter(name=item.result.problem).first()
+        if not NAME_PATTERN.match(name) or problem is None:
+            continue
+        campaign, created = Campaign.objects.get_or_create(
+            name=name,
+            defaults={"language": item.result.language.value, "hardware": item.result.hardware.value},
+        )
+        report.campaigns += created
+        campaign.problems.add(problem)
+
+
+def _restore_attempts(noted: list[_Noted]) -> None:
+    """What a commit does not carry: when it was received and which campaign it counted for."""
+    campaigns = {campaign.name: campaign for campaign in Campaign.objects.all()}
+    for item in noted:
+        values: dict[str, Any] = {}
+        if (received := _moment(item.line.get("received_at"))) is not None:
+            values["received_at"] = received
+        if (campaign := campaigns.get(str(item.line.get("campaign")))) is not None:
+            values["campaign"] = campaign
+        if values:
+            Attempt.objects.filter(commit=item.commit).update(**values)
+
+
+def _restore_evaluations(noted: list[_Noted], report: Report) -> None:
+    for item in noted:
+        attempt = Attempt.objects.filter(commit=item.commit).select_related("problem").first()
+        if attempt is None:
+            report.faults.append(f"note on {item.commit}: its attempt is not indexed")
+            continue
+        run = str(item.line.get("run") or "")[:64]
+        mine = attempt.evaluations.filter(state=Evaluation.State.DONE)
+        started = item.result.started_at
+        same = mine.filter(lease_token=run) if run else mine.filter(result__started_at=_json_moment(started))
+        if same.exists():
+            continue
+        number = item.line.get("evaluation_id")
+        free = isinstance(number, int) and not Evaluation.objects.filter(pk=number).exists()
+        with transaction.atomic():
+            evaluation = Evaluation.objects.create(
+                pk=number if free else None,
+                attempt=attempt,
+                hardware=item.result.hardware.value,
+                state=Evaluation.State.DONE,
+                priority=item.line.get("priority") or Evaluation.Priority.AGENT,
+                reason=str(item.line.get("reason") or "")[:200],
+                claims=item.line.get("claims") or 1,
+                claimed_by=str(item.line.get("claimed_by") or "")[:200],
+                lease_token=run,
+                started_at=_moment(item.line.get("claimed_at")) or started,
+                finished_at=_moment(item.line.get("finished_at")) or started,
+                note_written_at=timezone.now(),
+            )
+            queued_at = _moment(item.line.get("queued_at")) or started
+            Evaluation.objects.filter(pk=evaluation.pk).update(queued_at=queued_at)
+            record.store(evaluation, item.result)
+        report.evaluations += 1
+    _reset_sequence()
+
+
+def _restore_reviews(repository: AttemptsRepository, report: Report) -> None:
+    users = {user.get_username(): user for user in get_user_model().objects.all()}
+    for commit, lines in repository.iter_notes(notes.REVIEWS):
+        attempt = Attempt.objects.filter(commit=commit).first()
+        for text in lines:
+            try:
+                line = json.loads(text)
+                decision, reviewer, at = line["decision"], str(line["reviewer"])[:150], _moment(line["at"])
+            except (ValueError, KeyError, TypeError):
+                report.faults.append(f"note on {commit}: not a review")
+                continue
+            if attempt is None or at is None or decision not in Review.Decision.values:
+                report.faults.append(f"note on {commit}: a review that cannot be placed")
+                continue
+            run = str(line.get("run") or "")
+            evaluation = Evaluation.objects.filter(lease_token=run).first() if run else None
+            _, created = Review.objects.get_or_create(
+                attempt=attempt, reviewer_name=reviewer, created_at=at, decision=decision,
+                defaults={
+                    "comment": str(line.get("comment") or ""), "reviewer": users.get(reviewer),
+                    "evaluation": evaluation, "note_written_at": timezone.now(),
+                },
+            )
+            report.reviews += created
+
+
+def _refresh_scores() -> None:
+    """Scores depend on the fastest baseline of all, so they are final only once everything is back."""
+    measured = (
+        Evaluation.objects.filter(state=Evaluation.State.DONE).order_by()
+        .values_list("attempt__problem", "hardware", "problem_digest").distinct()
+    )
+    problems = Problem.objects.in_bulk()
+    for problem_id, hardware, digest in list(measured):
+        record.refresh_scores(problems[problem_id], hardware, digest)
+
+
+def _reset_sequence() -> None:
+    """Rows were inserted under their old numbers; the next number must come after them."""
+    with connection.cursor() as cursor:
+        for statement in connection.ops.sequence_reset_sql(no_style(), [Evaluation]):
+            cursor.execute(statement)
+
+
+def _moment(value: object) -> datetime | None:
+    try:
+        return parse_datetime(value) if isinstance(value, str) else None
+    except ValueError:
+        return None
+
+
+def _json_moment(moment: datetime) -> str:
+    return moment.isoformat().replace("+00:00", "Z")

@@ -1,0 +1,256 @@
+"""The work queue: `Evaluation` rows are the truth about work, django-q2 messages only say "there may be work".
+
+A worker *claims* a row with one conditional UPDATE that sets a random lease token, an expiry and raises the claim
+counter. Everything it writes later is conditional on that token, so a worker that lost its lease can no longer change
+anything. `reap` puts rows with an expired lease back (or, after ``EVALUATION_MAX_CLAIMS`` claims, ends them as
+``infra_error``). Not for judging (worker.py) nor for turning a result into rows (record.py).
+"""
+
+from __future__ import annotations
+
+import logging
+import secrets
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from django.conf import settings
+from django.db import transaction
+from django.db.models import F, Q
+from django.utils import timezone
+from django_q.tasks import async_task
+
+from agentcore.judge.result import EnvironmentStamp, EvaluationResult
+from agentcore.judge.version import HARNESS_VERSION
+from agentcore.vocabulary import HardwareName, Language, Verdict
+from portal.evaluations import record
+from portal.evaluations.models import Evaluation
+from portal.events.models import log as log_event
+
+logger = logging.getLogger(__name__)
+
+MESSAGE_LIMIT = 4000
+_CANDIDATES_PER_LOOK = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """The right to finish one evaluation, for as long as the lease is renewed in time."""
+
+    evaluation_id: int
+    token: str
+    number: int
+    """Which claim of this evaluation this is: 1 for the first."""
+
+    @property
+    def is_last(self) -> bool:
+        """True where no other worker may try again after this claim."""
+        return self.number >= settings.EVALUATION_MAX_CLAIMS
+
+
+def cluster_name(hardware: HardwareName | str) -> str:
+    """The django-q2 cluster that serves a hardware class: the default one for ``cpu``, its own for each GPU class."""
+    hardware = HardwareName(hardware)
+    return str(settings.Q_CLUSTER["name"]) if hardware is HardwareName.CPU else hardware.value
+
+
+def wake(hardware: HardwareName | str) -> None:
+    """Tell the cluster of ``hardware`` that there may be work. Inside a transaction it is part of it (an outbox)."""
+    hardware = HardwareName(hardware)
+    async_task(
+        "portal.evaluations.tasks.work", hardware.value, cluster=cluster_name(hardware), group="work", save=False
+    )
+
+
+def enqueue(
+    attempt,
+    hardware: HardwareName | str,
+    *,
+    priority: int = Evaluation.Priority.AGENT,
+    reason: str = "",
+    requested_by=None,
+) -> Evaluation:
+    """Queue one evaluation of ``attempt``: the row and its wake-up message in one transaction."""
+    hardware = HardwareName(hardware)
+    with transaction.atomic():
+        evaluation = Evaluation.objects.create(
+            attempt=attempt, hardware=hardware.value, priority=priority, reason=reason[:200],
+            requested_by=requested_by, problem_digest=attempt.problem.digest,
+        )
+        wake(hardware)
+    return evaluation
+
+
+def claim(hardware: HardwareName | str, worker: str) -> Claim | None:
+    """Take the most urgent queued evaluation of ``hardware``, or None. Each row goes to exactly one caller."""
+    while True:
+        now = timezone.now()
+        candidates = list(
+            _claimable(hardware, now)
+            .order_by("-priority", "queued_at", "id")
+            .values_list("id", flat=True)[:_CANDIDATES_PER_LOOK]
+        )
+        if not candidates:
+            return None
+        for evaluation_id in candidates:
+            token = secrets.token_hex(16)
+            taken = _claimable(hardware, now).filter(pk=evaluation_id).update(
+                state=Evaluation.State.RUNNING,
+                lease_token=token,
+                lease_expires_at=now + _lease(),
+                claims=F("claims") + 1,
+                claimed_by=worker[:200],
+                started_at=now,
+            )
+            if taken:
+                number = Evaluation.objects.values_list("claims", flat=True).get(pk=evaluation_id)
+                return Claim(evaluation_id, token, number)
+
+
+def renew(claim: Claim) -> bool:
+    """Extend the lease. False means it is lost: stop working on it, nothing more will be accepted."""
+    return bool(_held(claim).update(lease_expires_at=timezone.now() + _lease()))
+
+
+def finish(claim: Claim, result: EvaluationResult) -> bool:
+    """Record ``result`` if the claim still holds the lease. False: refused, and nothing was written."""
+    with transaction.atomic():
+        # The conditional UPDATE comes first: it takes the row lock, so no reaper or second worker gets between.
+        if not _held(claim).update(
+            state=Evaluation.State.DONE, lease_expires_at=None, not_before=None, finished_at=timezone.now()
+        ):
+            logger.warning("late result for evaluation %s refused: its lease is gone", claim.evaluation_id)
+            return False
+        evaluation = Evaluation.objects.select_related("attempt__problem").get(pk=claim.evaluation_id)
+        record.store(evaluation, result)
+        log_event(
+            "evaluation.finished", evaluation.claimed_by or "system", attempt=evaluation.attempt,
+            evaluation=evaluation, problem=evaluation.attempt.problem, verdict=result.verdict.value,
+            hardware=evaluation.hardware, claims=evaluation.claims,
+        )
+    return True
+
+
+def give_up(claim: Claim, message: str) -> bool:
+    """The worker could not judge (no fault of the attempt known): queue again after a pause, or end it for good.
+
+    After the last allowed claim the evaluation is finished as ``infra_error`` with ``message``. False: lease lost.
+    """
+    if claim.is_last:
+        evaluation = Evaluation.objects.select_related("attempt__problem").get(pk=claim.evaluation_id)
+        return finish(claim, infra_error(evaluation, message))
+    pause = timedelta(seconds=settings.EVALUATION_RETRY_PAUSE_S * claim.number)
+    return release(claim, message, pause=pause)
+
+
+def release(claim: Claim, message: str = "", *, pause: timedelta = timedelta(0)) -> bool:
+    """Put a claimed row back into the queue, claimable after ``pause``. False: the lease was already lost."""
+    with transaction.atomic():
+        released = bool(
+            _held(claim).update(
+                state=Evaluation.State.QUEUED, lease_token="", lease_expires_at=None, started_at=None,
+                message=message[:MESSAGE_LIMIT], not_before=timezone.now() + pause if pause else None,
+            )
+        )
+        if released:
+            _log_system("evaluation.requeued", claim.evaluation_id, message=message[:500], claims=claim.number)
+            if not pause:
+                wake(Evaluation.objects.values_list("hardware", flat=True).get(pk=claim.evaluation_id))
+    return released
+
+
+def reap(now: datetime | None = None) -> list[int]:
+    """Requeue (or end, after too many claims) every running evaluation whose lease expired. Returns their ids."""
+    now = now or timezone.now()
+    reaped = []
+    stale = Evaluation.objects.filter(state=Evaluation.State.RUNNING, lease_expires_at__lt=now)
+    for evaluation in stale.select_related("attempt__problem"):
+        claim = Claim(evaluation.pk, evaluation.lease_token, evaluation.claims)
+        # A lease renewed since the query above has a later expiry: leave it alone.
+        still_stale = _held(claim).filter(lease_expires_at__lt=now)
+        message = (
+            f"{evaluation.claimed_by or 'the worker'} stopped renewing its lease "
+            f"(claim {evaluation.claims} of {settings.EVALUATION_MAX_CLAIMS})"
+        )
+        if evaluation.claims < settings.EVALUATION_MAX_CLAIMS:
+            with transaction.atomic():
+                changed = still_stale.update(
+                    state=Evaluation.State.QUEUED, lease_token="", lease_expires_at=None, started_at=None,
+                    message=message,
+                )
+                if changed:
+                    _log_system("evaluation.requeued", evaluation.pk, message=message, claims=evaluation.claims)
+                    wake(evaluation.hardware)
+        else:
+            changed = still_stale.exists() and finish(claim, infra_error(evaluation, message))
+        if changed:
+            logger.warning("evaluation %s: %s", evaluation.pk, message)
+            reaped.append(evaluation.pk)
+    return reaped
+
+
+def cancel(evaluation: Evaluation, actor) -> bool:
+    """Take a queued evaluation out of the queue. False where it is no longer queued."""
+    with transaction.atomic():
+        cancelled = bool(
+            Evaluation.objects.filter(pk=evaluation.pk, state=Evaluation.State.QUEUED).update(
+                state=Evaluation.State.CANCELLED, finished_at=timezone.now()
+            )
+        )
+        if cancelled:
+            log_event("evaluation.cancelled", actor, attempt=evaluation.attempt, evaluation=evaluation)
+    return cancelled
+
+
+def wake_all() -> list[str]:
+    """Send a wake-up for every hardware class with claimable rows; makes up for lost messages. Returns the classes."""
+    now = timezone.now()
+    waiting = (
+        Evaluation.objects.filter(_due(now), state=Evaluation.State.QUEUED)
+        .order_by().values_list("hardware", flat=True).distinct()
+    )
+    woken = sorted(waiting)
+    for hardware in woken:
+        wake(hardware)
+    return woken
+
+
+def infra_error(evaluation: Evaluation, message: str) -> EvaluationResult:
+    """The result of an evaluation that could not be judged through no known fault of the attempt."""
+    hardware = HardwareName(evaluation.hardware)
+    return EvaluationResult(
+        problem=evaluation.attempt.problem.name,
+        problem_digest=evaluation.attempt.problem.digest,
+        language=Language(evaluation.attempt.language),
+        hardware=hardware,
+        verdict=Verdict.INFRA_ERROR,
+        message=message[:MESSAGE_LIMIT],
+        stamp=EnvironmentStamp(hardware=hardware, harness_version=HARNESS_VERSION),
+        started_at=evaluation.started_at or datetime.now(UTC),
+    )
+
+
+def _lease() -> timedelta:
+    return timedelta(seconds=settings.EVALUATION_LEASE_S)
+
+
+def _due(now: datetime) -> Q:
+    return Q(not_before__isnull=True) | Q(not_before__lte=now)
+
+
+def _claimable(hardware: HardwareName | str, now: datetime):
+    return Evaluation.objects.filter(
+        _due(now), state=Evaluation.State.QUEUED, hardware=HardwareName(hardware).value
+    )
+
+
+def _held(claim: Claim):
+    return Evaluation.objects.filter(
+        pk=claim.evaluation_id, state=Evaluation.State.RUNNING, lease_token=claim.token
+    )
+
+
+def _log_system(kind: str, evaluation_id: int, **data) -> None:
+    evaluation = Evaluation.objects.select_related("attempt__problem").get(pk=evaluation_id)
+    log_event(
+        kind, "system", attempt=evaluation.attempt, evaluation=evaluation, problem=evaluation.attempt.problem, **data
+    )

@@ -1,0 +1,82 @@
+"""What django-q2 runs: `work` (judge what is queued) and `tick` (housekeeping, once a minute). Both always return.
+
+A message only says "there may be work"; losing one or running one twice changes nothing. Results never travel through
+django-q2.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable
+from multiprocessing.util import Finalize
+from pathlib import Path
+
+from django.conf import settings
+
+from agentcore.vocabulary import HardwareName
+from portal.evaluations import queue
+from portal.evaluations.worker import Worker
+
+logger = logging.getLogger(__name__)
+
+_workers: dict[tuple[int, HardwareName], Worker] = {}
+
+
+def work(hardware: str) -> str:
+    """Judge queued evaluations of ``hardware`` until none is left, or until the task has run long enough.
+
+    One more evaluation must always fit before django-q2's timeout, so a long queue is continued by a new message.
+    """
+    try:
+        worker = _worker(HardwareName(hardware))
+        budget = max(1.0, (settings.Q_TIMEOUT_S - settings.EVALUATION_DEADLINE_S) / 2)
+        judged, more = worker.run(budget_s=budget, after_each=_after_each)
+        if more:
+            queue.wake(hardware)
+        return f"{judged} judged{', more may wait' if more else ''}"
+    except Exception as error:
+        logger.exception("work(%s) failed; the queue is unchanged", hardware)
+        return f"failed: {error}"
+
+
+def tick() -> dict[str, object]:
+    """Everything that makes up for something lost: leases, hooks, messages, notes, half-done publications."""
+    # Imported here: these modules import the queue, and a worker host needs none of them to judge.
+    from portal.attempts import intake, notes
+    from portal.solutions import publishing
+
+    done: dict[str, object] = {"reaped": _guarded(queue.reap)}
+    if Path(settings.ATTEMPTS_REPOSITORY).exists():
+        done["attempts"] = _guarded(lambda: len(intake.reconcile()))
+        done["notes"] = _guarded(notes.write)
+    if Path(settings.SOLUTIONS_REPOSITORY).exists():
+        done["solutions"] = _guarded(lambda: len(publishing.reconcile()))
+    done["woken"] = _guarded(queue.wake_all)
+    return done
+
+
+def _after_each() -> None:
+    from portal.attempts import notes
+
+    _guarded(queue.reap)
+    if Path(settings.ATTEMPTS_REPOSITORY).exists():
+        _guarded(notes.write)
+
+
+def _guarded(step: Callable[[], object]) -> object:
+    try:
+        return step()
+    except Exception as error:
+        logger.exception("housekeeping step failed")
+        return f"failed: {error}"
+
+
+def _worker(hardware: HardwareName) -> Worker:
+    """The worker of this process. django-q2 forks, so one inherited from a parent process is not ours."""
+    key = (os.getpid(), hardware)
+    if key not in _workers:
+        _workers[key] = worker = Worker(hardware)
+        # A forked multiprocessing child skips atexit; its finalizers run.
+        Finalize(None, worker.close, exitpriority=10)
+    return _workers[key]
