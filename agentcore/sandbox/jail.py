@@ -8,7 +8,8 @@ Not a security boundary of its own making: every wall is the kernel's, and any s
 it starts.
 """
 
-# ruff: noqa: PTH, S606  (system calls one by one, in the order they must happen)
+# ruff: noqa: PTH112, PTH211, S606
+# (system calls one by one, in the order they must happen)
 
 from __future__ import annotations
 

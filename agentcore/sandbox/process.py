@@ -3,7 +3,8 @@
 Not for starting one. Everything here reads ``/proc`` and signals by pidfd, from outside the sandbox.
 """
 
-# ruff: noqa: PTH  (freeze is measured in microseconds, and Path objects are not free)
+# ruff: noqa: PTH116, PTH208
+# (freeze is measured in microseconds, and Path objects are not free)
 
 from __future__ import annotations
 

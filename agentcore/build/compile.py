@@ -1,0 +1,222 @@
+"""Building a kernel: from a source tree to a shared object, in the sandbox, once per content.
+
+Not for running what was built. The compiler sees the kernel's files, the generated interface and the toolchain.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import stat
+import sys
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from agentcore.build.cache import BuildCache
+from agentcore.build.header import ABI_VERSION, entry_source, problem_header
+from agentcore.build.log import LOG_BYTES, clean_log
+from agentcore.build.recipe import ENTRY, Recipe, recipe
+from agentcore.build.resources import demangle, parse_ptxas
+from agentcore.build.source import SourceError, read_source
+from agentcore.judge.result import BuildReport
+from agentcore.problems import Problem
+from agentcore.sandbox import GIB, Limits, Sandbox
+from agentcore.vocabulary import HardwareName, Language
+
+BUILD_VERSION = 1
+"""Raised when the same key would give another result: new ways of building, with the same flags."""
+
+MAX_ARTIFACT_BYTES = 64 << 20
+# ptxas says a few hundred bytes per kernel; the log that is kept is cut from this afterwards.
+_READ_BYTES = 4 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Build:
+    """The outcome. ``artifact`` is None if the build failed, and for Python languages, which have none."""
+
+    report: BuildReport
+    artifact: Path | None
+    timed_out: bool = False
+
+
+def build(
+    source_dir: Path,
+    problem: Problem,
+    language: Language,
+    hardware: HardwareName,
+    *,
+    cache_dir: Path,
+    sandbox: Sandbox,
+) -> Build:
+    """Build the kernel in ``source_dir`` for a problem. A kernel at fault gives a report that is not ``ok``.
+
+    Raises ToolMissing (no compiler), CacheError (cache not writable), SandboxError (no sandbox), and ValueError if
+    the language is not made for the hardware. Safe to call from several processes at once.
+    """
+    try:
+        files = read_source(source_dir, language)
+    except SourceError as error:
+        return Build(BuildReport(ok=False, language=language, log=str(error), sandbox=sandbox.kind), None)
+    if not language.is_compiled:
+        return _check_python(files[language.source_name], language, sandbox)
+    recipe_ = recipe(language, hardware)
+    # The generated header wins over a copy that an editor needed in the tree.
+    files["problem.h"] = problem_header(problem.definition, language).encode()
+    entry = entry_source(problem.definition, language).encode()
+    key = _key(language, recipe_, files, entry)
+    cache = BuildCache(cache_dir)
+    cached = cache.get(key)
+    if cached is not None:
+        report, artifact = cached
+        return Build(report.model_copy(update={"cached": True, "sandbox": sandbox.kind}), artifact)
+    with cache.workplace() as place:
+        return _compile(place, files, entry, language, recipe_, key, cache, sandbox)
+
+
+def _compile(
+    place: Path,
+    files: Mapping[str, bytes],
+    entry: bytes,
+    language: Language,
+    recipe_: Recipe,
+    key: str,
+    cache: BuildCache,
+    sandbox: Sandbox,
+) -> Build:
+    source, generated, out = place / "source", place / "generated", place / "out"
+    _write_tree(source, files)
+    _write_tree(generated, {ENTRY[language]: entry})
+    out.mkdir(mode=0o700)
+    # Relative names, so that messages read kernel.cu:12 and nothing of this host ends up in the artefact.
+    command = [
+        str(recipe_.compiler.path),
+        *recipe_.flags,
+        language.source_name,
+        f"../generated/{ENTRY[language]}",
+        "-o",
+        "../out/kernel.so",
+    ]
+    started = time.monotonic()
+    done = sandbox.run(
+        command,
+        readable=[source, generated],
+        writable=[out],
+        cwd=source,
+        limits=replace(recipe_.limits, output_bytes=_READ_BYTES),
+        python=False,
+        env={"LC_ALL": "C", "LANG": "C"},
+        merge_stderr=True,
+    )
+    log, cut = _bounded(clean_log(done.stdout))
+    report = BuildReport(
+        ok=False,
+        language=language,
+        arch=recipe_.arch,
+        compiler=recipe_.compiler.version,
+        flags=list(recipe_.flags),
+        key=key,
+        seconds=round(time.monotonic() - started, 4),
+        log=log,
+        log_truncated=cut or done.truncated,
+        sandbox=sandbox.kind,
+    )
+    if done.timed_out or done.returncode == 128 + 24:  # SIGXCPU
+        said = f"the compiler was stopped after {recipe_.limits.wall_s:.0f} s\n{log}".rstrip()
+        return Build(report.model_copy(update={"log": said}), None, timed_out=True)
+    if done.returncode != 0:
+        said = log or f"the compiler ended with status {done.returncode} and said nothing"
+        return Build(report.model_copy(update={"log": said}), None)
+    artifact, reason = _read_artifact(out / "kernel.so")
+    if artifact is None:
+        return Build(report.model_copy(update={"log": f"{reason}\n{log}".rstrip()}), None)
+    resources = demangle(parse_ptxas(clean_log(done.stdout)), sandbox) if language is Language.CUDA else []
+    report = report.model_copy(update={"ok": True, "resources": resources})
+    return Build(report, cache.put(key, report, artifact, place))
+
+
+def _key(language: Language, recipe_: Recipe, files: Mapping[str, bytes], entry: bytes) -> str:
+    parts = {
+        "build": BUILD_VERSION,
+        "abi": ABI_VERSION,
+        "language": language.value,
+        "arch": recipe_.arch,
+        "compiler": recipe_.compiler.version,
+        "flags": recipe_.flags,
+        "depends": recipe_.depends,
+        "entry": hashlib.sha256(entry).hexdigest(),
+        "files": {name: hashlib.sha256(content).hexdigest() for name, content in sorted(files.items())},
+    }
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+
+
+def _write_tree(root: Path, files: Mapping[str, bytes]) -> None:
+    """Write files readable to the sandbox's user, whatever the umask and the modes they came with."""
+    root.mkdir(mode=0o755)
+    root.chmod(0o755)
+    for name, content in files.items():
+        path = root / name
+        for parent in reversed(path.relative_to(root).parents):
+            directory = root / parent
+            directory.mkdir(exist_ok=True)
+            directory.chmod(0o755)
+        path.write_bytes(content)
+        path.chmod(0o644)
+
+
+def _read_artifact(path: Path) -> tuple[bytes | None, str]:
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError as error:
+        return None, f"the compiler left no shared object ({error.strerror})"
+    with os.fdopen(fd, "rb") as stream:
+        status = os.fstat(fd)
+        if not stat.S_ISREG(status.st_mode):
+            return None, "the compiler left something that is not a file"
+        if status.st_size > MAX_ARTIFACT_BYTES:
+            return None, f"the shared object has {status.st_size} bytes; at most {MAX_ARTIFACT_BYTES} are taken"
+        content = stream.read(MAX_ARTIFACT_BYTES + 1)
+    if not content.startswith(b"\x7fELF") or len(content) > MAX_ARTIFACT_BYTES:
+        return None, "the compiler left something that is not a shared object"
+    return content, ""
+
+
+def _bounded(text: str) -> tuple[str, bool]:
+    """The head and tail of a log, in LOG_BYTES characters."""
+    if len(text) <= LOG_BYTES:
+        return text, False
+    half = LOG_BYTES // 2
+    return f"{text[:half]}\n... {len(text) - 2 * half} characters left out ...\n{text[-half:]}", True
+
+
+_CHECK = """
+import sys, traceback
+try:
+    compile(sys.stdin.buffer.read(), "kernel.py", "exec", dont_inherit=True)
+except BaseException as error:
+    print("".join(traceback.format_exception_only(type(error), error)), end="")
+    sys.exit(1)
+"""
+
+
+def _check_python(source: bytes, language: Language, sandbox: Sandbox) -> Build:
+    """Python has no build, but a syntax error is told here rather than by a runner that cannot start."""
+    started = time.monotonic()
+    limits = Limits(memory_bytes=2 * GIB, processes=16, cpu_s=20, wall_s=20, output_bytes=LOG_BYTES)
+    done = sandbox.run([sys.executable, "-I", "-S", "-c", _CHECK], limits=limits, input=source, merge_stderr=True)
+    log = clean_log(done.stdout)
+    if done.returncode != 0 and not log:
+        log = f"kernel.py: Python ended with status {done.returncode} while reading it"
+    report = BuildReport(
+        ok=done.returncode == 0,
+        language=language,
+        compiler=f"Python {sys.version.split()[0]}",
+        seconds=round(time.monotonic() - started, 4),
+        log=log,
+        log_truncated=done.truncated,
+        sandbox=sandbox.kind,
+    )
+    return Build(report, None, timed_out=done.timed_out)
