@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import ast
+import importlib.util
 import json
 import shutil
 import subprocess
+from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from .conftest import TOKEN, Clone, FakePortal, git
+from agentcore.gitstore import paths
+from agentcore.vocabulary import NAME_PATTERN, Language
+
+from .conftest import TOKEN, YARD, Clone, FakePortal, git
 
 BRANCH = "attempts/rmsnorm/cpp/ada/wide-rows"
 
@@ -157,8 +163,9 @@ def test_an_unchanged_kernel_is_only_submitted_on_request(clone: Clone) -> None:
     [
         (lambda c: c.kernel.chmod(0o755), "is executable"),
         (lambda c: (c.kernel.parent / "link").symlink_to("/etc/passwd"), "only regular files"),
-        (lambda c: c.kernel.write_text("x" * 600_000), "a file may have"),
-        (lambda c: c.kernel.unlink(), "is empty"),
+        (lambda c: c.kernel.write_text("x" * 1_100_000), "a file may have"),
+        (lambda c: c.kernel.unlink(), "kernel.cpp is missing"),
+        (lambda c: (c.kernel.parent / "kernel.so").write_bytes(b"\x7fELF"), "only these kinds of file"),
         (lambda c: (c.path / "yard").open("a").write("# mine"), "may only change kernels/"),
     ],
 )
@@ -284,8 +291,19 @@ def test_a_bad_slug_is_named(clone: Clone, slug: str) -> None:
 
 
 def test_python_3_9_can_read_the_client() -> None:
-    import ast
-
-    from .conftest import YARD
-
     ast.parse(YARD.read_text(), feature_version=(3, 9))
+
+
+def test_the_clients_rules_are_the_servers() -> None:
+    """yard imports nothing of ours, so its copy of the rules is compared with the one that decides."""
+    loader = SourceFileLoader("yard", str(YARD))
+    yard = importlib.util.module_from_spec(importlib.util.spec_from_loader("yard", loader))
+    loader.exec_module(yard)
+    assert (yard.MAX_FILES, yard.MAX_FILE_BYTES, yard.MAX_TREE_BYTES) == (
+        paths.MAX_FILES, paths.MAX_FILE_BYTES, paths.MAX_TOTAL_BYTES,
+    )
+    assert yard.SUFFIXES == paths.SUFFIXES
+    assert yard.NAME.pattern == NAME_PATTERN.pattern
+    assert set(yard.LANGUAGES) == {language.value for language in Language}
+    for language in Language:
+        assert yard.SOURCES.get(language.value, "kernel.py") == language.source_name
