@@ -1,7 +1,7 @@
 """Settings of the portal. Everything an operator may set is an environment variable named KERNELYARD_*.
 
 KERNELYARD_HOME          run-time data: repositories, SQLite, caches (default: ./var beside manage.py)
-KERNELYARD_DATABASE_URL  postgresql://user:password@host/name for fleets (default: SQLite under the home)
+KERNELYARD_DATABASE_URL  postgresql://user:password@host/name for fleets; ?host=/dir for a socket (default: SQLite)
 KERNELYARD_SECRET_KEY    signing key (default: generated once, kept mode 0600 under the home)
 KERNELYARD_DEBUG         1 turns on Django's debug pages (default: off)
 KERNELYARD_ALLOWED_HOSTS comma-separated host names (default: localhost and loopback addresses)
@@ -16,7 +16,7 @@ from __future__ import annotations
 import os
 import secrets
 from pathlib import Path
-from urllib.parse import unquote, urlsplit
+from urllib.parse import parse_qsl, unquote, urlsplit
 
 from csp.constants import NONE, SELF
 from django.core.exceptions import ImproperlyConfigured
@@ -72,7 +72,8 @@ def _databases() -> dict[str, dict[str, object]]:
             "NAME": unquote(parts.path.lstrip("/")),
             "USER": unquote(parts.username or ""),
             "PASSWORD": unquote(parts.password or ""),
-            "HOST": unquote(parts.hostname or ""),
+            # A socket directory goes into the query (?host=/run/postgresql): a URL's host name loses its case.
+            "HOST": dict(parse_qsl(parts.query)).get("host") or unquote(parts.hostname or ""),
             "PORT": str(parts.port or ""),
             "CONN_MAX_AGE": 60,
         }

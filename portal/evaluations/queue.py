@@ -17,6 +17,7 @@ from django.conf import settings
 from django.db import transaction
 from django.db.models import F, Q
 from django.utils import timezone
+from django_q.models import OrmQ
 from django_q.tasks import async_task
 
 from agentcore.judge.result import EnvironmentStamp, EvaluationResult
@@ -202,13 +203,15 @@ def cancel(evaluation: Evaluation, actor) -> bool:
 
 
 def wake_all() -> list[str]:
-    """Send a wake-up for every hardware class with claimable rows; makes up for lost messages. Returns the classes."""
+    """Wake every hardware class that has claimable rows but no message waiting; makes up for lost ones."""
     now = timezone.now()
-    waiting = (
+    due = (
         Evaluation.objects.filter(_due(now), state=Evaluation.State.QUEUED)
         .order_by().values_list("hardware", flat=True).distinct()
     )
-    woken = sorted(waiting)
+    # A locked message is in the hands of a cluster, or was when that cluster died: it does not count as waiting.
+    waiting = set(OrmQ.objects.filter(lock__lte=now).values_list("key", flat=True))
+    woken = sorted(hardware for hardware in due if cluster_name(hardware) not in waiting)
     for hardware in woken:
         wake(hardware)
     return woken
