@@ -6,9 +6,10 @@ Everything else in this package calls git through `GitProcess`. Not for meaning:
 from __future__ import annotations
 
 import os
+import subprocess
 import tempfile
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Self
@@ -25,10 +26,10 @@ class GitStoreError(RuntimeError):
     """A repository is missing, git refused, or an answer passed its bound. The message says which and what to do."""
 
 
-def clean_environment(configuration: Mapping[str, str] | None = None) -> dict[str, str]:
+def clean_environment(configuration: Iterable[tuple[str, str]] = ()) -> dict[str, str]:
     """The whole environment git runs in: no user or system configuration, no prompts, plus ``configuration``.
 
-    ``configuration`` maps git configuration keys to values, as ``git -c`` would.
+    ``configuration`` holds git configuration keys and values, as ``git -c`` would; a key may come more than once.
     """
     environment = {
         "PATH": os.environ.get("PATH", os.defpath),
@@ -40,9 +41,9 @@ def clean_environment(configuration: Mapping[str, str] | None = None) -> dict[st
         "GIT_TERMINAL_PROMPT": "0",
         "GIT_NO_REPLACE_OBJECTS": "1",
     }
-    settings = dict(configuration or {})
+    settings = list(configuration)
     environment["GIT_CONFIG_COUNT"] = str(len(settings))
-    for index, (key, value) in enumerate(settings.items()):
+    for index, (key, value) in enumerate(settings):
         environment[f"GIT_CONFIG_KEY_{index}"] = key
         environment[f"GIT_CONFIG_VALUE_{index}"] = value
     return environment
@@ -73,6 +74,24 @@ def init_bare(path: Path) -> None:
     _CleanGit(path).init("--bare", "--quiet", "--initial-branch=main", "--template=", env=clean_environment())
 
 
+def start_service(path: Path, arguments: Sequence[str], environment: Mapping[str, str]) -> subprocess.Popen[bytes]:
+    """Start ``git arguments`` with three pipes, in a session of its own so that it can be killed as a whole."""
+    try:
+        started = _CleanGit(path).execute(
+            ["git", *arguments],
+            istream=subprocess.PIPE,
+            as_process=True,
+            env=environment,
+            start_new_session=True,
+        )
+    except GitCommandNotFound:
+        raise GitStoreError("git was not found; install it (Debian: apt install git)") from None
+    process = started.proc
+    started.proc = None  # the caller ends it; GitPython's wrapper would interrupt it when collected
+    assert isinstance(process, subprocess.Popen)
+    return process
+
+
 class GitProcess:
     """Git commands on one bare repository. One per task; use it as a context manager and in one thread only."""
 
@@ -84,7 +103,9 @@ class GitProcess:
         except (NoSuchPathError, InvalidGitRepositoryError):
             raise GitStoreError(f"{path} is not a git repository; create it first") from None
         self._thread = threading.get_ident()
-        self._environment = clean_environment({"core.hooksPath": os.devnull, "safe.directory": str(self.path)})
+        self._environment = clean_environment(
+            [("core.hooksPath", os.devnull), ("safe.directory", str(self.path))]
+        )
         self._environment["GIT_DIR"] = str(self.path)
         if quarantine:
             self._environment |= {key: os.environ[key] for key in _QUARANTINE if key in os.environ}

@@ -31,6 +31,9 @@ _SHARED_CONFIGURATION = {
     "gc.auto": "0",  # maintenance runs when pack() is called, never inside a push
     "receive.autogc": "false",
     "transfer.fsckObjects": "true",
+    "transfer.hideRefs": "refs/kernelyard",
+    "pack.threads": "2",
+    "pack.windowMemory": "64m",
     "uploadpack.allowFilter": "true",
 }
 _LEFT_OUT = {"__pycache__", ".pytest_cache", ".ruff_cache", ".DS_Store"}
