@@ -1,0 +1,34 @@
+"""``kernelyard``: judge, verify, bounds, problems, calibrate and devices, on a bare host. No Django, no database."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from agentcore import __version__
+from agentcore.bounds import cli as bounds_cli
+from agentcore.judge import cli as judge_cli
+from agentcore.problems import ProblemError
+from agentcore.problems import cli as problems_cli
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run one subcommand; 0 = it did and the news is good, 1 = it did and the news is bad, 2 = it could not."""
+    parser = argparse.ArgumentParser(prog="kernelyard", description=__doc__)
+    parser.add_argument("--version", action="version", version=f"kernelyard {__version__}")
+    subparsers = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    for module in (judge_cli, bounds_cli, problems_cli):
+        module.add_parser(subparsers)
+    arguments = parser.parse_args(argv)
+    try:
+        code: int = arguments.run(arguments)
+    except ProblemError as error:
+        print(f"kernelyard: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        return 130
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main())

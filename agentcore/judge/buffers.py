@@ -1,0 +1,67 @@
+"""A workload's tensors as the judge sees them, slot by slot, wherever the memory lies (host_buffers, cuda_buffers)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import torch
+
+from agentcore.judge.layout import GUARD_BYTES, Layout, Parameter, as_bits, poison_for
+
+
+class SlotBuffers:
+    """Views of one raw buffer per tensor parameter; subclasses fill ``_raw`` with byte tensors and own the memory."""
+
+    def __init__(self, layout: Layout) -> None:
+        self.layout = layout
+        self._raw: dict[str, torch.Tensor] = {}
+
+    def view(self, p: Parameter, slot: int) -> torch.Tensor:
+        begin = slot * p.stride + p.offset
+        return self._raw[p.name][begin : begin + p.nbytes].view(p.dtype).reshape(p.shape)
+
+    def write_inputs(self, slot: int, inputs: Mapping[str, object]) -> None:
+        for p in self.layout.inputs:
+            value = inputs[p.name]
+            assert isinstance(value, torch.Tensor)
+            if p.nbytes:
+                as_bits(self.view(p, slot)).copy_(as_bits(value.reshape(p.shape)))
+
+    def inputs_equal(self, slot: int, inputs: Mapping[str, object]) -> str:
+        """The name of the first input whose shared content differs from ``inputs``, or ''."""
+        for p in self.layout.inputs:
+            value = inputs[p.name]
+            assert isinstance(value, torch.Tensor)
+            if p.nbytes and not torch.equal(as_bits(self.view(p, slot)), as_bits(value.reshape(p.shape))):
+                return p.name
+        return ""
+
+    def poison(self, slot: int) -> dict[str, tuple[int, int]]:
+        """Fill outputs and guards of a slot with fresh patterns: {name: (data pattern, guard byte)}."""
+        patterns = {}
+        for p in self.layout.outputs:
+            pattern, guard = poison_for(p.dtype), poison_for(torch.uint8)
+            begin = slot * p.stride
+            raw = self._raw[p.name][begin : begin + p.stride]
+            raw[:GUARD_BYTES].fill_(guard)
+            raw[GUARD_BYTES + p.nbytes :].fill_(guard)
+            if p.nbytes:
+                as_bits(self.view(p, slot)).fill_(pattern)
+            patterns[p.name] = (pattern, guard)
+        return patterns
+
+    def broken_guard(self, slot: int, patterns: dict[str, tuple[int, int]]) -> str:
+        """Which output's surroundings changed, and where; '' where none did."""
+        for p in self.layout.outputs:
+            guard = patterns[p.name][1]
+            begin = slot * p.stride
+            raw = self._raw[p.name][begin : begin + p.stride]
+            for where, part, base in (
+                ("before", raw[:GUARD_BYTES], -GUARD_BYTES),
+                ("after", raw[GUARD_BYTES + p.nbytes :], 0),
+            ):
+                changed = part != guard
+                if bool(changed.any()):
+                    position = int(changed.to(torch.uint8).argmax()) + base
+                    return f"output {p.name!r}: byte {position:+d} {where} the buffer was overwritten"
+        return ""

@@ -1,0 +1,99 @@
+"""Compares a call's outputs with the reference, by the workload's tolerance. Knows no clock and no process.
+
+Rules (SOL-ExecBench's, tightened): an element matches where |got − want| ≤ max_atol + max_rtol·|want|; NaN matches only
+NaN, an infinity only the same infinity; at least ``required_matched_ratio`` of each floating output must match and no
+error may exceed ``max_error_cap``; integer and bool outputs are compared exactly. An output that is all zero where the
+reference is not never passes, whatever the tolerance.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+
+from agentcore.problems import Tolerance
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """The worst of all outputs. ``message`` is empty where everything matches."""
+
+    matched_ratio: float
+    max_abs_error: float
+    max_rel_error: float
+    message: str = ""
+
+    @property
+    def ok(self) -> bool:
+        return not self.message
+
+
+def compare(
+    got: dict[str, torch.Tensor], want: dict[str, torch.Tensor], tolerance: Tolerance
+) -> Comparison:
+    """Compare outputs by name; shapes and dtypes are already equal, as the judge owns both sides."""
+    ratio, worst_abs, worst_rel, message = 1.0, 0.0, 0.0, ""
+    for name, reference in want.items():
+        one = _compare_tensor(name, got[name], reference, tolerance)
+        ratio = min(ratio, one.matched_ratio)
+        worst_abs, worst_rel = max(worst_abs, one.max_abs_error), max(worst_rel, one.max_rel_error)
+        message = message or one.message
+    return Comparison(ratio, worst_abs, worst_rel, message)
+
+
+def _compare_tensor(name: str, got: torch.Tensor, want: torch.Tensor, tolerance: Tolerance) -> Comparison:
+    if want.numel() == 0:
+        return Comparison(1.0, 0.0, 0.0)
+    if not want.dtype.is_floating_point:
+        wrong = got != want
+        count = int(wrong.sum())
+        if not count:
+            return Comparison(1.0, 0.0, 0.0)
+        where = _first(wrong)
+        detail = f"output {name!r}: {count} of {want.numel()} elements differ; first at {where}: "
+        detail += f"got {got[where].item()}, want {want[where].item()} (integers are compared exactly)"
+        difference = (got.double() - want.double()).abs().max().item()
+        return Comparison(1 - count / want.numel(), difference, 0.0, detail)
+    # float64 is exact for every format compared here except on GPUs, where it would cost more than the kernel.
+    wide = torch.float64 if want.dtype == torch.float64 else torch.float32
+    g, w = got.to(wide), want.to(wide)
+    error = (g - w).abs()
+    same = (g == w) | (g.isnan() & w.isnan())  # covers equal infinities
+    matched = same | (error <= tolerance.max_atol + tolerance.max_rtol * w.abs())
+    matched &= ~(w.isinf() & ~same)
+    finite = torch.where(same | ~error.isfinite(), torch.zeros_like(error), error)
+    max_abs = float(finite.max())
+    max_rel = float((finite / w.abs().clamp_min(1e-6)).max())
+    ratio = float(matched.sum(dtype=torch.float64)) / want.numel()
+    unexpected = ~g.isfinite() & ~same
+    message = ""
+    if bool(unexpected.any()):
+        where = _first(unexpected)
+        message = (
+            f"output {name!r}: {int(unexpected.sum())} NaN or infinite elements the reference does not have; "
+            f"first at {where}: got {got[where].item()}, want {want[where].item()}"
+        )
+    elif ratio < tolerance.required_matched_ratio:
+        where = _first(~matched)
+        message = (
+            f"output {name!r}: {100 * ratio:.3f} % of elements within tolerance, "
+            f"{100 * tolerance.required_matched_ratio:.3f} % required; first mismatch at {where}: "
+            f"got {got[where].item():.6g}, want {want[where].item():.6g} "
+            f"(atol {tolerance.max_atol:g}, rtol {tolerance.max_rtol:g})"
+        )
+    elif tolerance.max_error_cap is not None and max_abs > tolerance.max_error_cap:
+        where = _first(finite > tolerance.max_error_cap)
+        message = f"output {name!r}: error {max_abs:.6g} at {where} exceeds the cap {tolerance.max_error_cap:g}"
+    elif not bool(g.any()) and bool(w.any()):
+        message = f"output {name!r}: all zero, while the reference is not"
+    return Comparison(ratio, max_abs, max_rel, message)
+
+
+def _first(mask: torch.Tensor) -> tuple[int, ...]:
+    flat = int(mask.flatten().to(torch.uint8).argmax())
+    index: list[int] = []
+    for extent in reversed(mask.shape):
+        index.append(flat % extent)
+        flat //= extent
+    return tuple(reversed(index))

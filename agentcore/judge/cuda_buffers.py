@@ -1,0 +1,102 @@
+"""Buffers of a GPU: CUDA virtual-memory allocations, handed to the runner as file descriptors.
+
+The runner maps inputs read-only, so the hardware refuses a stray write. A hostile process could map them again for
+writing; the judge therefore compares every input with its own copy after the calls.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import torch
+from cuda.bindings import driver as cu
+
+from agentcore.judge.buffers import SlotBuffers
+from agentcore.judge.layout import Layout
+
+_FD = cu.CUmemAllocationHandleType.CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR
+
+
+class CudaError(RuntimeError):
+    """A driver call of the judge failed."""
+
+
+def check(result: tuple[Any, ...]) -> Any:
+    """Unwrap a cuda.bindings result. Raises CudaError."""
+    if result[0] != cu.CUresult.CUDA_SUCCESS:
+        raise CudaError(str(result[0]))
+    return result[1] if len(result) == 2 else result[1:]
+
+
+class _View:
+    def __init__(self, address: int, nbytes: int) -> None:
+        self.__cuda_array_interface__ = {
+            "shape": (nbytes,), "typestr": "|u1", "data": (address, False), "version": 3, "strides": None,
+        }
+
+
+class SharedAllocation:
+    """One VMM allocation on device 0, mapped for the judge, exported as ``descriptor``."""
+
+    def __init__(self, size: int) -> None:
+        properties = cu.CUmemAllocationProp()
+        properties.type = cu.CUmemAllocationType.CU_MEM_ALLOCATION_TYPE_PINNED
+        properties.location.type = cu.CUmemLocationType.CU_MEM_LOCATION_TYPE_DEVICE
+        properties.location.id = 0
+        properties.requestedHandleTypes = _FD
+        granularity = check(cu.cuMemGetAllocationGranularity(
+            properties, cu.CUmemAllocationGranularity_flags.CU_MEM_ALLOC_GRANULARITY_MINIMUM
+        ))
+        self.size = -(-max(size, 1) // granularity) * granularity
+        self._handle = check(cu.cuMemCreate(self.size, properties, 0))
+        self.address = int(check(cu.cuMemAddressReserve(self.size, 0, 0, 0)))
+        check(cu.cuMemMap(self.address, self.size, 0, self._handle, 0))
+        access = cu.CUmemAccessDesc()
+        access.location.type = cu.CUmemLocationType.CU_MEM_LOCATION_TYPE_DEVICE
+        access.location.id = 0
+        access.flags = cu.CUmemAccess_flags.CU_MEM_ACCESS_FLAGS_PROT_READWRITE
+        check(cu.cuMemSetAccess(self.address, self.size, [access], 1))
+        self.descriptor = int(check(cu.cuMemExportToShareableHandle(self._handle, _FD, 0)))
+
+    def tensor(self) -> torch.Tensor:
+        return torch.as_tensor(_View(self.address, self.size), device="cuda")
+
+    def close(self) -> None:
+        os.close(self.descriptor)
+        check(cu.cuMemUnmap(self.address, self.size))
+        check(cu.cuMemAddressFree(self.address, self.size))
+        check(cu.cuMemRelease(self._handle))
+
+
+class CudaBuffers(SlotBuffers):
+    """A workload's tensors in device memory. Close only after everything that looks at them has finished."""
+
+    def __init__(self, layout: Layout) -> None:
+        super().__init__(layout)
+        self._memory: dict[str, SharedAllocation] = {}
+        try:
+            for p in layout.parameters:
+                if p.is_tensor:
+                    memory = SharedAllocation(p.stride * layout.slots)
+                    self._memory[p.name] = memory
+                    self._raw[p.name] = memory.tensor()
+        except BaseException:
+            self.close()
+            raise
+
+    def descriptors(self) -> tuple[dict[str, int], dict[str, int], list[int]]:
+        """(index by name, size by name, descriptors) for Layout.describe and the channel."""
+        names = list(self._memory)
+        return (
+            {name: index for index, name in enumerate(names)},
+            {name: self._memory[name].size for name in names},
+            [self._memory[name].descriptor for name in names],
+        )
+
+    def close(self) -> None:
+        torch.cuda.synchronize()
+        self._raw.clear()
+        for memory in self._memory.values():
+            memory.close()
+        self._memory.clear()

@@ -1,0 +1,52 @@
+"""What this host can measure on: GPUs by NVML, and the CPU. Makes no CUDA context."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from agentcore.judge.stamp import cpu_model, host_uuid
+from agentcore.sandbox import SandboxUnavailable, find_sandbox
+from agentcore.vocabulary import HardwareName
+
+_NAMES = (("B200", HardwareName.B200), ("H200", HardwareName.H200), ("H100", HardwareName.H100))
+
+
+def gpus() -> list[dict[str, str]]:
+    """Every NVIDIA GPU NVML shows: {hardware, uuid, name, driver}; hardware is '' for one without a rate table."""
+    try:
+        import pynvml
+
+        pynvml.nvmlInit()
+    except Exception:  # no library or no driver: simply no GPU here
+        return []
+    found = []
+    driver = str(pynvml.nvmlSystemGetDriverVersion())
+    for index in range(pynvml.nvmlDeviceGetCount()):
+        handle = pynvml.nvmlDeviceGetHandleByIndex(index)
+        name = str(pynvml.nvmlDeviceGetName(handle))
+        hardware = next((h.value for part, h in _NAMES if part in name), "")
+        found.append({
+            "hardware": hardware, "uuid": str(pynvml.nvmlDeviceGetUUID(handle)), "name": name, "driver": driver,
+        })
+    return found
+
+
+def local_hardware() -> HardwareName:
+    """The hardware class of the first GPU with a rate table, else the CPU."""
+    for gpu in gpus():
+        if gpu["hardware"]:
+            return HardwareName(gpu["hardware"])
+    return HardwareName.CPU
+
+
+def describe_host() -> dict[str, Any]:
+    """Devices, sandbox kind and missing tools of this host, for ``kernelyard devices`` and the fleet page."""
+    from agentcore.build.toolchain import missing_tools
+
+    try:
+        sandbox = find_sandbox().kind
+    except SandboxUnavailable as error:
+        sandbox = f"unavailable: {error}"
+    cpu = {"hardware": "cpu", "uuid": host_uuid(), "name": cpu_model(), "driver": ""}
+    missing = [f"{tool} (package {package}): {why}" for tool, package, why in missing_tools()]
+    return {"devices": [*gpus(), cpu], "sandbox": sandbox, "missing": missing}

@@ -1,0 +1,319 @@
+"""One evaluation from kernel directory to verdict: build, load, measure every workload, decide.
+
+This is the judge's own process: it owns the definition, the seeds, the references, the clock and the verdict. It never
+imports or loads candidate code; that happens in the runner.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Protocol
+
+from agentcore.bounds.bound import BoundUnavailable, bound
+from agentcore.build import Build, build
+from agentcore.judge.device_lock import device_lease
+from agentcore.judge.findings import Findings
+from agentcore.judge.measurement import Effort, Measurement, Verifier
+from agentcore.judge.result import BoundRecord, BuildReport, EnvironmentStamp, EvaluationResult, WorkloadResult
+from agentcore.judge.session import RunnerFailure, RunnerSession
+from agentcore.judge.statistics import estimate
+from agentcore.problems import Problem, ProblemError, Workload, missing_blobs
+from agentcore.problems.tensors import InputFactory
+from agentcore.sandbox import Sandbox, SandboxError, find_sandbox
+from agentcore.vocabulary import CheckName, HardwareName, Language, Verdict
+
+MAX_KERNEL_FILES = 64
+MAX_KERNEL_BYTES = 4 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluationRequest:
+    """What to judge. ``workload_uuids`` restricts the workloads (empty: all); ``heldout`` adds the held-out shapes."""
+
+    problem: Problem
+    kernel_dir: Path
+    language: Language
+    hardware: HardwareName
+    cache_dir: Path
+    sandbox: str = "auto"
+    quick: bool = False
+    heldout: bool = True
+    workload_uuids: tuple[str, ...] = ()
+    progress: Callable[[str], None] = field(default=lambda _text: None)
+
+
+class Runner(Protocol):
+    session: RunnerSession
+
+    def measure(self, verifier: Verifier) -> Measurement: ...
+    def wrote_input(self, verifier: Verifier) -> str: ...
+    def close(self) -> None: ...
+    def __enter__(self) -> Runner: ...
+    def __exit__(self, *_: object) -> None: ...
+
+
+class Target(Protocol):
+    """Where candidates run: see host_target and cuda_target."""
+
+    @property
+    def torch_device(self) -> str: ...
+    @property
+    def device_uuid(self) -> str: ...
+    @property
+    def builds_disturb(self) -> bool: ...
+    def start(self, sandbox: Sandbox, language: Language, artifact: Path, effort: Effort) -> Runner: ...
+    def stamp(self, sandbox: str, compiler: str, canary_us: list[float]) -> EnvironmentStamp: ...
+
+
+class Judge:
+    """Judges candidates on one device; stays up between evaluations so that torch and the context stay warm."""
+
+    def __init__(self, hardware: HardwareName, cache_dir: Path) -> None:
+        self.hardware, self.cache_dir = hardware, cache_dir
+        if hardware.is_gpu:
+            from agentcore.judge.cuda_target import CudaTarget
+
+            self.target: Target = CudaTarget(hardware, cache_dir)
+        else:
+            from agentcore.judge.host_target import HostTarget
+
+            self.target = HostTarget()
+        self._bounds: dict[tuple[str, str], BoundRecord | str] = {}
+        self._factories: dict[str, InputFactory] = {}
+
+    def evaluate(self, request: EvaluationRequest) -> EvaluationResult:
+        """Judge one kernel. Never raises for anything the candidate does; infrastructure faults are a verdict too."""
+        return _Evaluation(self, request).run()
+
+    def factory(self, problem: Problem) -> InputFactory:
+        if problem.digest not in self._factories:
+            self._factories[problem.digest] = InputFactory(problem, self.target.torch_device)
+        return self._factories[problem.digest]
+
+    def bound(self, problem: Problem, workload: Workload) -> BoundRecord | str:
+        """T_SOL of a workload, or the reason there is none."""
+        key = (problem.digest, workload.uuid)
+        if key not in self._bounds:
+            try:
+                self._bounds[key] = bound(problem, workload, self.hardware)
+            except BoundUnavailable as error:
+                self._bounds[key] = str(error)
+        return self._bounds[key]
+
+
+def evaluate(request: EvaluationRequest) -> EvaluationResult:
+    """Judge one kernel with a judge of its own (the command line's way)."""
+    return Judge(request.hardware, request.cache_dir).evaluate(request)
+
+
+class _Evaluation:
+    def __init__(self, judge: Judge, request: EvaluationRequest) -> None:
+        self.judge, self.request = judge, request
+        self.findings = Findings()
+        self.workloads: list[WorkloadResult] = []
+        self.report: BuildReport | None = None
+        self.seconds: dict[str, float] = {}
+        self.canary_us: list[float] = []
+        self.runner_log = ""
+        self.sandbox_kind = ""
+        self.started_at = datetime.now(UTC)
+        self.effort = Effort.quick() if request.quick else Effort()
+
+    @contextmanager
+    def _phase(self, name: str) -> Iterator[None]:
+        begun = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.seconds[name] = round(self.seconds.get(name, 0.0) + time.perf_counter() - begun, 6)
+
+    def run(self) -> EvaluationResult:
+        with self._phase("total"):
+            try:
+                sandbox = find_sandbox(self.request.sandbox)
+                self.sandbox_kind = sandbox.kind
+                if sandbox.kind == "none":
+                    self.findings.skip(CheckName.SANDBOXED, "no sandbox, by explicit setting: not mergeable")
+                else:
+                    self.findings.record(CheckName.SANDBOXED, True)
+                if self.judge.target.builds_disturb:
+                    with device_lease(self.judge.target.device_uuid):
+                        self._build_and_measure(sandbox)
+                else:
+                    self._build_and_measure(sandbox)
+            except (SandboxError, ProblemError, OSError, MemoryError) as error:
+                self.findings.fail(CheckName.SANDBOXED, f"{type(error).__name__}: {error}")
+        return self._result()
+
+    def _build_and_measure(self, sandbox: Sandbox) -> None:
+        request = self.request
+        artifact = request.kernel_dir
+        if request.language.is_compiled:
+            request.progress("building")
+            with self._phase("build"):
+                built: Build = build(
+                    request.kernel_dir, request.problem, request.language, request.hardware,
+                    cache_dir=request.cache_dir / "builds", sandbox=sandbox,
+                )
+            self.report = built.report
+            if not self.findings.record(CheckName.COMPILES, built.artifact is not None, _first_error(built.report)):
+                return
+            assert built.artifact is not None
+            artifact = built.artifact
+        elif not (artifact / request.language.source_name).is_file():
+            self.findings.fail(CheckName.COMPILES, f"{request.language.source_name} is missing")
+            return
+        if self.judge.target.builds_disturb:
+            self._measure(sandbox, artifact)
+        else:
+            with device_lease(self.judge.target.device_uuid):
+                self._measure(sandbox, artifact)
+
+    def _measure(self, sandbox: Sandbox, artifact: Path) -> None:
+        request, target = self.request, self.judge.target
+        request.progress("loading")
+        try:
+            with self._phase("start"):
+                runner = target.start(sandbox, request.language, artifact, self.effort)
+        except RunnerFailure as failure:
+            self._blame(self.findings, failure, loading=True)
+            return
+        self.findings.record(CheckName.LOADS, True)
+        with runner:
+            try:
+                self._measure_workloads(sandbox, artifact, runner)
+            finally:
+                self.runner_log = runner.session.log()
+
+    def _measure_workloads(self, sandbox: Sandbox, artifact: Path, runner: Runner) -> None:
+        problem, hardware = self.request.problem, self.request.hardware
+        factory = self.judge.factory(problem)
+        absent = missing_blobs(problem)
+        chosen = [
+            (w, False) for w in problem.workloads_for(hardware)
+            if not self.request.workload_uuids or w.uuid in self.request.workload_uuids
+        ]
+        if self.request.heldout:
+            chosen += [(w, True) for w in problem.heldout_for(hardware)]
+        for workload, heldout in chosen:
+            label = "held-out workload" if heldout else f"workload {workload.index} {workload.axes}"
+            if workload.uuid in absent:
+                continue
+            self.request.progress(f"measuring {label}")
+            with self._phase("measure"):
+                verifier = Verifier(problem, factory, workload)
+                try:
+                    measurement = runner.measure(verifier)
+                except RunnerFailure as failure:
+                    measurement = Measurement()
+                    self._blame(measurement.findings, failure, loading=False)
+                    if failure.kind in ("died", "error"):
+                        self._explain_crash(sandbox, artifact, verifier, measurement.findings)
+            self.canary_us += measurement.canary_us
+            result = self._workload_result(workload, heldout, measurement)
+            self.workloads.append(result)
+            if result.verdict is not Verdict.PASSED:
+                return
+        if not self.workloads:
+            self.findings.fail(
+                CheckName.SANDBOXED, "no workload of this problem can run here: " +
+                ("its safetensors files are absent" if absent else "none was chosen")
+            )
+
+    def _workload_result(self, workload: Workload, heldout: bool, measurement: Measurement) -> WorkloadResult:
+        findings = measurement.findings
+        t_sol = self.judge.bound(self.request.problem, workload)
+        latency = estimate(measurement.samples_us) if measurement.samples_us else None
+        if isinstance(t_sol, str):
+            findings.skip(CheckName.BELOW_LIGHT_SPEED, t_sol[:500])
+        elif latency:
+            slower = latency.median >= t_sol.t_sol_us
+            findings.record(
+                CheckName.BELOW_LIGHT_SPEED, slower,
+                "" if slower else f"{latency.median:.3f} µs is below the bound {t_sol.t_sol_us:.3f} µs"
+                f" ({t_sol.limiter}): a person must look at this",
+            )
+        claimed = estimate(measurement.claimed_us).median if measurement.claimed_us else None
+        message = findings.message()
+        if heldout and message:
+            message = f"on a held-out shape: {message}"
+        return WorkloadResult(
+            # A held-out shape stays secret: its axes and its own name never leave the judge.
+            uuid=hashlib.sha256(workload.uuid.encode()).hexdigest()[:32] if heldout else workload.uuid,
+            index=workload.index, axes={} if heldout else dict(workload.axes), heldout=heldout,
+            verdict=findings.verdict(), message=message,
+            latency_us=latency.median if latency else None,
+            latency_low_us=latency.low if latency else None,
+            latency_high_us=latency.high if latency else None,
+            samples_us=[round(s, 4) for s in measurement.samples_us],
+            calls=len(measurement.samples_us), timing_method=measurement.method, claimed_latency_us=claimed,
+            max_abs_error=measurement.max_abs_error if measurement.verified_calls else None,
+            max_rel_error=measurement.max_rel_error if measurement.verified_calls else None,
+            matched_ratio=measurement.matched_ratio if measurement.verified_calls else None,
+            verified_calls=measurement.verified_calls,
+            bound=None if isinstance(t_sol, str) else t_sol, checks=findings.checks(),
+        )
+
+    def _blame(self, findings: Findings, failure: RunnerFailure, *, loading: bool) -> None:
+        """Turn a lost or disobedient runner into the check it broke."""
+        check = {
+            "timeout": CheckName.IN_TIME,
+            "violation": CheckName.CHANNEL_INTACT,
+        }.get(failure.kind, CheckName.LOADS if loading else CheckName.RUNS)
+        findings.fail(check, failure.message)
+
+    def _explain_crash(self, sandbox: Sandbox, artifact: Path, verifier: Verifier, findings: Findings) -> None:
+        """A crash is often a refused write to an input: call once more, on copies that may be written, and look."""
+        try:
+            with self.judge.target.start(sandbox, self.request.language, artifact, self.effort) as runner:
+                name = runner.wrote_input(verifier)
+        except RunnerFailure:
+            return
+        if name:
+            findings.fail(CheckName.INPUTS_INTACT, f"the kernel writes to its input {name!r}, which is read-only")
+
+    def _result(self) -> EvaluationResult:
+        request = self.request
+        verdict, message = self.findings.verdict(), self.findings.message()
+        if verdict is Verdict.PASSED:
+            for workload in self.workloads:
+                if workload.verdict is not Verdict.PASSED:
+                    where = "" if workload.heldout else f"workload {workload.index} {workload.axes}: "
+                    verdict, message = workload.verdict, f"{where}{workload.message}"
+                    break
+        return EvaluationResult(
+            problem=request.problem.name, problem_digest=request.problem.digest, language=request.language,
+            hardware=request.hardware, kernel_digest=kernel_digest(request.kernel_dir), verdict=verdict,
+            message=message[:4000], checks=self.findings.checks(), workloads=self.workloads, build=self.report,
+            stamp=self.judge.target.stamp(
+                self.sandbox_kind, self.report.compiler if self.report else "", _thin(self.canary_us)
+            ),
+            started_at=self.started_at, seconds=self.seconds, runner_log=self.runner_log,
+        )
+
+
+def kernel_digest(directory: Path) -> str:
+    """SHA-256 over the names and bytes of a kernel directory's files, in name order."""
+    digest = hashlib.sha256()
+    for file in sorted(p for p in directory.rglob("*") if p.is_file() and not p.is_symlink()):
+        name, data = str(file.relative_to(directory)).encode(), file.read_bytes()
+        digest.update(len(name).to_bytes(8, "little") + name + len(data).to_bytes(8, "little") + data)
+    return digest.hexdigest()
+
+
+def _first_error(report: BuildReport) -> str:
+    if report.ok:
+        return ""
+    lines = [line for line in report.log.splitlines() if "error" in line.lower()]
+    return (lines[0] if lines else report.log[:300] or "the compiler failed without a message")[:500]
+
+
+def _thin(values: list[float], keep: int = 32) -> list[float]:
+    step = max(1, len(values) // keep)
+    return [round(v, 3) for v in values[::step][:keep]]

@@ -1,0 +1,362 @@
+"""The CPU target: one call at a time, each with inputs that did not exist before, timed by the judge's wall clock.
+
+For every call the judge writes fresh inputs, poisons the outputs, clears the caches, posts a sequence number and starts
+its clock; the runner spins on that number, calls, and posts it back. On seeing it the judge stops the clock, looks at
+random words of the outputs at once, freezes the runner's whole tree and takes a snapshot. A thread that finishes the
+work after the call returned is therefore caught in the act.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import resource
+import statistics
+import time
+from pathlib import Path
+
+import torch
+
+from agentcore.judge.host_buffers import HostBuffers, SharedMemory
+from agentcore.judge.layout import Layout, as_bits, detects_poison
+from agentcore.judge.measurement import Effort, Measurement, Verifier
+from agentcore.judge.result import EnvironmentStamp
+from agentcore.judge.runner import pages
+from agentcore.judge.session import RunnerFailure, RunnerSession
+from agentcore.judge.stamp import host_stamp, host_uuid
+from agentcore.sandbox import GIB, Limits, Sandbox
+from agentcore.vocabulary import CheckName, Language
+
+SLOTS = 4
+WARM_CALLS = 2
+SAMPLED_WORDS = 64
+LATE_WORK_WAIT_S = 0.05
+DISTURBED_RATIO = 2.0
+CLAIM_SLACK_US = 20.0
+
+
+def last_level_cache_bytes() -> int:
+    """The largest cache the kernel reports for CPU 0; 32 MiB where it reports none."""
+    sizes = [32 << 20]
+    for file in Path("/sys/devices/system/cpu/cpu0/cache").glob("index*/size"):
+        text = file.read_text().strip()
+        sizes.append(int(text.rstrip("KMG")) << {"K": 10, "M": 20, "G": 30}.get(text[-1:], 0))
+    return min(max(sizes), 256 << 20)
+
+
+def prefer(pid: int) -> None:
+    """Ask the scheduler to leave a process alone where we may (root); a refusal only means more disturbed calls."""
+    with contextlib.suppress(OSError):
+        os.setpriority(os.PRIO_PROCESS, pid, -15)
+        Path(f"/proc/{pid}/autogroup").write_text("-15")
+
+
+def split_cores() -> tuple[list[int], list[int]]:
+    """(the judge's cores, the runner's cores): one for the judge, the rest for the candidate; shared if only one."""
+    cores = sorted(os.sched_getaffinity(0))
+    return (cores[:1], cores[1:]) if len(cores) > 1 else (cores, cores)
+
+
+class HostTarget:
+    """Starts runners and measures workloads on this machine's CPU. Holds the judge's own cores and eviction buffer."""
+
+    torch_device = "cpu"
+    builds_disturb = True  # a compiler takes the very cores a kernel is timed on
+
+    def __init__(self) -> None:
+        self.judge_cores, self.runner_cores = split_cores()
+        os.sched_setaffinity(0, self.judge_cores)
+        prefer(os.getpid())
+        torch.set_num_threads(1)
+        self._eviction = torch.zeros(2 * last_level_cache_bytes() // 8, dtype=torch.int64)
+
+    def evict_caches(self) -> float:
+        """Read twice the last-level cache through; returns how long that took, µs (it doubles as the canary)."""
+        begun = time.perf_counter_ns()
+        self._eviction.sum()
+        return (time.perf_counter_ns() - begun) / 1e3
+
+    @property
+    def device_uuid(self) -> str:
+        return host_uuid()
+
+    def stamp(self, sandbox: str, compiler: str, canary_us: list[float]) -> EnvironmentStamp:
+        return host_stamp(sandbox, compiler, len(self.runner_cores), canary_us)
+
+    def start(self, sandbox: Sandbox, language: Language, artifact: Path, effort: Effort) -> HostRunner:
+        """A fresh sandboxed runner with the candidate loaded. Raises RunnerFailure with kind and stage."""
+        return HostRunner(self, sandbox, language, artifact, effort)
+
+
+class HostRunner:
+    """One candidate's runner on the CPU target."""
+
+    def __init__(
+        self, target: HostTarget, sandbox: Sandbox, language: Language, artifact: Path, effort: Effort
+    ) -> None:
+        self.target, self.effort, self.sandbox = target, effort, sandbox
+        self.language, self.artifact = language, artifact
+        threads = len(target.runner_cores)
+        self.session = RunnerSession(
+            sandbox, "cpu", readable=[artifact if artifact.is_dir() else artifact.parent],
+            env={"OMP_NUM_THREADS": str(threads), "MKL_NUM_THREADS": str(threads)},
+            limits=Limits(memory_bytes=None, processes=256, file_bytes=64 << 20, cpu_s=600, wall_s=900,
+                          tmp_bytes=GIB // 4),
+            isolated=language.is_compiled,
+        )
+        self._command = SharedMemory("command", pages.HOST_PAGE_BYTES, read_only=True)
+        self._reply = SharedMemory("reply", pages.HOST_PAGE_BYTES, read_only=False)
+        self.command = memoryview(self._command.mapping).cast("Q")
+        self.reply = memoryview(self._reply.mapping).cast("q")
+        self.sequence = 0
+        self.pid = 0
+        try:
+            self.session.request(
+                {"op": "hello", "cores": target.runner_cores}, "ready", timeout_s=30,
+                descriptors=[self._command.descriptor, self._reply.descriptor],
+            )
+            path = artifact / language.source_name if artifact.is_dir() else artifact
+            self.session.request(
+                {"op": "load", "language": language.value, "path": str(path), "threads": threads}, "loaded",
+                timeout_s=effort.first_call_timeout_s,
+            )
+            self.pid = next(iter(self.session.process.host_pids()), 0)
+            prefer(self.pid)
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        self.session.close()
+        self._command.close()
+        self._reply.close()
+
+    def __enter__(self) -> HostRunner:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def measure(self, verifier: Verifier) -> Measurement:
+        """Two verified warm-up calls, then timed ones, every one of them verified. Raises RunnerFailure."""
+        measurement = Measurement(method="wall")
+        buffers = self._share(verifier, writable_inputs=False)
+        try:
+            calls = _Calls(self, buffers, verifier, measurement)
+            self.session.post({"op": "calls", "first": self.sequence + 1})
+            self._series(calls, measurement)
+            self._end_series(measurement)
+            if not measurement.findings.failed:
+                _judge_clock(measurement)
+            return measurement
+        finally:
+            buffers.close()
+
+    def _series(self, calls: _Calls, measurement: Measurement) -> None:
+        """Calls until enough of them were undisturbed, or until a finding ends it.
+
+        A call during which the kernel took the CPU from judge or runner is verified like any other but not counted,
+        unless the machine is so busy that too few others are left.
+        """
+        effort = self.effort
+        disturbed: list[tuple[float, float]] = []
+        begun = time.monotonic()
+        for number in range(WARM_CALLS + 4 * effort.max_calls):
+            timeout_s = effort.first_call_timeout_s if number == 0 else effort.call_timeout_s
+            elapsed_us, claimed_us, quiet = calls.one(number, timeout_s)
+            if measurement.findings.failed:
+                return
+            if number < WARM_CALLS:
+                continue
+            if quiet:
+                measurement.samples_us.append(elapsed_us)
+                measurement.claimed_us.append(claimed_us)
+            else:
+                disturbed.append((elapsed_us, claimed_us))
+            counted, spent = len(measurement.samples_us), time.monotonic() - begun
+            if counted >= effort.max_calls or (counted >= effort.min_calls and spent > effort.budget_s):
+                return
+            if spent > 8 * effort.budget_s:
+                break
+        missing = effort.min_calls - len(measurement.samples_us)
+        for elapsed_us, claimed_us in sorted(disturbed)[: max(0, missing)]:
+            measurement.samples_us.append(elapsed_us)
+            measurement.claimed_us.append(claimed_us)
+
+    def _end_series(self, measurement: Measurement) -> None:
+        """Release the runner from the series and hear its answer; anything unasked before that is a violation."""
+        if self.session.pending() and measurement.findings.failed is False:
+            raise RunnerFailure("violation", "the runner sent a message nobody asked for while calls were under way")
+        self.sequence += 1 << 20
+        self.command[pages.COMMAND_SEQUENCE] = self.sequence
+        answer = self.session.answer("finished", timeout_s=self.effort.call_timeout_s)
+        message = answer.get("message")
+        if message and isinstance(message, str):
+            measurement.findings.fail(CheckName.RUNS, f"the kernel raised {message[:2000]}")
+
+    def _share(self, verifier: Verifier, *, writable_inputs: bool) -> HostBuffers:
+        layout = Layout.of(verifier.factory.problem, verifier.workload, verifier.scalars(), SLOTS)
+        buffers = HostBuffers(layout, writable_inputs=writable_inputs)
+        indices, sizes, descriptors = buffers.descriptors()
+        try:
+            self.session.request(
+                {"op": "buffers", "slots": SLOTS, "parameters": layout.describe(indices, sizes, writable_inputs)},
+                "mapped", timeout_s=30, descriptors=descriptors,
+            )
+        except BaseException:
+            buffers.close()
+            raise
+        return buffers
+
+    def wrote_input(self, verifier: Verifier) -> str:
+        """After a crash: one call on writable copies. The name of an input it changed, or '' (it crashed otherwise)."""
+        buffers = self._share(verifier, writable_inputs=True)
+        try:
+            inputs = verifier.inputs(verifier.draw_seed())
+            buffers.write_inputs(0, inputs)
+            buffers.poison(0)
+            self.session.post({"op": "calls", "first": self.sequence + 1})
+            self.sequence += 1
+            self.command[pages.COMMAND_SLOT] = 0
+            self.command[pages.COMMAND_SEQUENCE] = self.sequence
+            deadline = time.monotonic() + self.effort.first_call_timeout_s
+            while self.reply[pages.REPLY_SEQUENCE] != self.sequence and self.session.alive():
+                if time.monotonic() > deadline:
+                    break
+                time.sleep(0.001)
+            return buffers.inputs_equal(0, inputs)
+        finally:
+            buffers.close()
+
+
+class _Calls:
+    """The calls of one workload: fresh content, the clock, the freeze, the snapshot and its checks."""
+
+    def __init__(self, runner: HostRunner, buffers: HostBuffers, verifier: Verifier, measurement: Measurement) -> None:
+        self.runner, self.buffers, self.verifier, self.measurement = runner, buffers, verifier, measurement
+        self.outputs = [p for p in buffers.layout.outputs if p.nbytes]
+
+    def one(self, number: int, timeout_s: float) -> tuple[float, float, bool]:
+        """(elapsed µs, claimed µs, undisturbed). Findings go to the measurement. Raises RunnerFailure if it is lost."""
+        runner, buffers = self.runner, self.buffers
+        slot = self.verifier.draw_seed() % SLOTS
+        inputs = self.verifier.inputs(self.verifier.draw_seed())
+        buffers.write_inputs(slot, inputs)
+        patterns = buffers.poison(slot)
+        sampled = [torch.randint(p.nbytes // p.dtype.itemsize, (SAMPLED_WORDS,)) for p in self.outputs]
+        live = [as_bits(buffers.view(p, slot)).flatten() for p in self.outputs]
+        self.measurement.canary_us.append(runner.target.evict_caches())
+        preempted = self._preemptions()
+        elapsed_us = self._timed(slot, timeout_s)
+        seen = [bits[index] for bits, index in zip(live, sampled, strict=True)]
+        quiet = self._preemptions() == preempted
+        runner.session.freeze()
+        try:
+            claimed_us = runner.reply[pages.REPLY_CLAIMED_NS] / 1e3
+            status = runner.reply[pages.REPLY_STATUS]
+            snapshot = {p.name: buffers.view(p, slot).clone() for p in buffers.layout.outputs}
+            broken = buffers.broken_guard(slot, patterns)
+            changed_input = buffers.inputs_equal(slot, inputs)
+        finally:
+            runner.session.thaw()
+        what = f"call {number}"
+        findings = self.measurement.findings
+        findings.record(CheckName.RUNS, status == 0, f"{what}: kernel_launch returned {status}" if status else "")
+        findings.record(CheckName.GUARDS_INTACT, not broken, f"{what}: {broken}" if broken else "")
+        findings.record(
+            CheckName.INPUTS_INTACT, not changed_input,
+            f"{what}: input {changed_input!r} changed during the call" if changed_input else "",
+        )
+        moved = [
+            p.name for p, bits, index, before in zip(self.outputs, live, sampled, seen, strict=True)
+            if not torch.equal(as_bits(snapshot[p.name]).flatten()[index], before)
+        ]
+        findings.record(
+            CheckName.COMPLETE_ON_TIME, not moved,
+            f"{what}: output {moved[0]!r} was still being written after the call had returned" if moved else "",
+        )
+        if status == 0:
+            self._check_written(what, slot, snapshot, patterns)
+            self.verifier.check(self.measurement, inputs, snapshot, what)
+        return elapsed_us, claimed_us, quiet
+
+    def _preemptions(self) -> tuple[int, int]:
+        """How often the kernel took the CPU from the judge and from the runner's main thread: its count, no claim."""
+        own = resource.getrusage(resource.RUSAGE_THREAD).ru_nivcsw
+        try:
+            status = Path(f"/proc/{self.runner.pid}/status").read_text()
+        except OSError:
+            return own, 0
+        return own, int(status.rpartition("nonvoluntary_ctxt_switches:")[2])
+
+    def _timed(self, slot: int, timeout_s: float) -> float:
+        runner = self.runner
+        command, clock = runner.command, time.perf_counter_ns
+        runner.sequence += 1
+        sequence = runner.sequence
+        command[pages.COMMAND_SLOT] = slot
+        command[pages.COMMAND_ARM] = sequence
+        self._spin(pages.REPLY_ARMED, sequence, clock(), timeout_s)
+        begun = clock()
+        command[pages.COMMAND_SEQUENCE] = sequence
+        self._spin(pages.REPLY_SEQUENCE, sequence, begun, timeout_s)
+        return (clock() - begun) / 1e3
+
+    def _spin(self, word: int, sequence: int, begun: int, timeout_s: float) -> None:
+        """Until the runner posts ``sequence``; now and then sees that it lives and keeps silent."""
+        runner, reply, clock = self.runner, self.runner.reply, time.perf_counter_ns
+        next_look = begun + 20_000_000
+        while reply[word] != sequence:
+            now = clock()
+            if now > next_look:  # only long calls pay for this
+                if not runner.session.alive():
+                    runner.session.answer("finished", timeout_s=1)
+                if runner.session.pending():
+                    raise RunnerFailure("violation", "the runner sent a message nobody asked for during a call")
+                if now - begun > timeout_s * 1e9:
+                    raise RunnerFailure("timeout", f"a call did not return within {timeout_s:g} s")
+                next_look = now + 20_000_000
+
+    def _check_written(
+        self, what: str, slot: int, snapshot: dict[str, torch.Tensor], patterns: dict[str, tuple[int, int]]
+    ) -> None:
+        for p in self.outputs:
+            if not detects_poison(p.dtype):
+                continue
+            left = int((as_bits(snapshot[p.name]) == patterns[p.name][0]).sum())
+            if not left:
+                continue
+            time.sleep(LATE_WORK_WAIT_S)
+            later = int((as_bits(self.buffers.view(p, slot)) == patterns[p.name][0]).sum())
+            total = snapshot[p.name].numel()
+            if later < left:
+                self.measurement.findings.fail(
+                    CheckName.COMPLETE_ON_TIME,
+                    f"{what}: {left - later} of {total} elements of output {p.name!r} were written only after the"
+                    " call had returned",
+                )
+            else:
+                self.measurement.findings.fail(
+                    CheckName.OUTPUTS_WRITTEN, f"{what}: {left} of {total} elements of output {p.name!r} never written"
+                )
+            return
+        self.measurement.findings.record(CheckName.OUTPUTS_WRITTEN, True)
+
+
+def _judge_clock(measurement: Measurement) -> None:
+    """The runner's own clock must agree with ours, and the device must have run evenly."""
+    judged, claimed = statistics.median(measurement.samples_us), statistics.median(measurement.claimed_us)
+    agrees = 0.7 * judged - CLAIM_SLACK_US <= claimed <= 1.05 * judged + CLAIM_SLACK_US
+    measurement.findings.record(
+        CheckName.CLOCK_AGREES, agrees,
+        "" if agrees else f"the runner's clock says {claimed:.1f} µs a call, the judge's {judged:.1f} µs",
+    )
+    # Lower quartiles: a preempted eviction says nothing about the device, a slow device slows all of them.
+    half = len(measurement.canary_us) // 2
+    canary = measurement.canary_us
+    first, last = (sorted(part)[len(part) // 4] for part in (canary[:half], canary[half:]))
+    ratio = max(first, last) / min(first, last)
+    measurement.findings.record(
+        CheckName.QUIET_DEVICE, ratio <= DISTURBED_RATIO,
+        "" if ratio <= DISTURBED_RATIO else f"the canary took {first:.0f} µs before and {last:.0f} µs after: disturbed",
+    )

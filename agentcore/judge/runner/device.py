@@ -1,0 +1,250 @@
+"""The GPU target in the runner: VMM buffers, and batches of calls enqueued behind gates only the judge opens."""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import mmap
+import os
+import time
+from ctypes import c_ulonglong, c_void_p
+from pathlib import Path
+from typing import Any
+
+import kernel  # type: ignore[import-not-found]
+import pages  # type: ignore[import-not-found]
+from driver import Driver, packed  # type: ignore[import-not-found]
+
+FLUSH_GRID, FLUSH_BLOCK = 528, 512
+MAX_OUTPUTS = 8
+KERNELS = ("ky_gate", "ky_flush", "ky_begin", "ky_end", "ky_nothing", "ky_touch")
+
+
+class Outputs(ctypes.Structure):
+    _fields_ = (
+        ("address", c_ulonglong * MAX_OUTPUTS), ("words", c_ulonglong * MAX_OUTPUTS), ("count", c_ulonglong),
+    )
+
+
+class _View:
+    """A device range for torch, by the CUDA array interface."""
+
+    def __init__(self, address: int, nbytes: int) -> None:
+        self.__cuda_array_interface__ = {
+            "shape": (nbytes,), "typestr": "|u1", "data": (address, False), "version": 3, "strides": None,
+        }
+
+
+class DeviceTarget:
+    def __init__(self) -> None:
+        self.driver: Any = None
+        self.kernel: Any = None
+        self.is_python = False
+        self.calls: list[Any] = []
+        self.outputs: list[Outputs] = []
+        self.mapped: list[tuple[int, int]] = []
+
+    def handle(self, request: dict[str, Any], descriptors: list[int]) -> dict[str, Any]:
+        method = getattr(self, "do_" + request["op"])
+        answer: dict[str, Any] = method(request, descriptors)
+        return answer
+
+    def do_hello(self, request: dict[str, Any], descriptors: list[int]) -> dict[str, Any]:
+        self.driver = Driver()
+        self.driver.use_primary_context()
+        self.stream = self.driver.stream()
+        self.functions = self.driver.functions(Path(request["gate"]).read_bytes(), KERNELS)
+        self.flush_bytes = int(request["flush_bytes"])
+        self.flush_buffer = self.driver.allocate(self.flush_bytes)
+        self.sink = self.driver.allocate(256)
+        self.page = mmap.mmap(descriptors[0], pages.DEVICE_PAGE_BYTES)
+        os.close(descriptors[0])
+        base = ctypes.addressof(ctypes.c_char.from_buffer(self.page))
+        self.page_device = self.driver.register_host(base, pages.DEVICE_PAGE_BYTES)
+        self.words = memoryview(self.page).cast("Q")
+        return {"op": "ready"}
+
+    def do_load(self, request: dict[str, Any], descriptors: list[int]) -> dict[str, Any]:
+        self.is_python = request["language"] not in ("cpp", "cuda")
+        if self.is_python:
+            import torch
+
+            torch.cuda.init()  # type: ignore[no-untyped-call]
+            self.kernel = kernel.PythonKernel(request["path"])
+        elif request["language"] == "none":
+            self.kernel = None
+        else:
+            self.kernel = kernel.CompiledKernel(request["path"])
+        return {"op": "loaded"}
+
+    def do_buffers(self, request: dict[str, Any], descriptors: list[int]) -> dict[str, Any]:
+        for address, size in self.mapped:
+            self.driver.unmap(address, size)
+        self.calls, self.outputs, self.mapped = [], [], []
+        parameters = request["parameters"]
+        bases: list[int | None] = []
+        for parameter in parameters:
+            if parameter.get("fd") is None:
+                bases.append(None)
+                continue
+            address = self.driver.import_buffer(
+                descriptors[parameter["fd"]], parameter["size"], bool(parameter["writable"])
+            )
+            self.mapped.append((address, parameter["size"]))
+            bases.append(address)
+        for descriptor in descriptors:
+            os.close(descriptor)
+        for slot in range(request["slots"]):
+            addresses = [
+                None if base is None else base + p["offset"] + slot * p["stride"]
+                for base, p in zip(bases, parameters, strict=True)
+            ]
+            self.outputs.append(self._outputs(parameters, addresses))
+            self.calls.append(self._bind(parameters, addresses))
+        return {"op": "mapped"}
+
+    @staticmethod
+    def _outputs(parameters: list[dict[str, Any]], addresses: list[int | None]) -> Outputs:
+        """Where a call's proof may look: the first outputs, in whole words."""
+        found = Outputs()
+        for parameter, address in zip(parameters, addresses, strict=True):
+            if parameter["role"] == "output" and address is not None and found.count < MAX_OUTPUTS:
+                found.address[found.count] = address
+                found.words[found.count] = parameter["nbytes"] // 4
+                found.count += 1
+        return found
+
+    def _bind(self, parameters: list[dict[str, Any]], addresses: list[int | None]) -> Any:
+        if self.kernel is None:
+            return None
+        if not self.is_python:
+            return self.kernel.bind(parameters, addresses, self.stream)
+        import torch
+
+        tensors = []
+        for parameter, address in zip(parameters, addresses, strict=True):
+            if address is None:
+                continue
+            dtype = getattr(torch, parameter["dtype"])
+            if parameter["nbytes"]:
+                raw = torch.as_tensor(_View(address, parameter["nbytes"]), device="cuda")
+                tensors.append(raw.view(dtype).reshape(parameter["shape"]))
+            else:
+                tensors.append(torch.empty(parameter["shape"], dtype=dtype, device="cuda"))
+        made = iter(tensors)
+        return self.kernel.bind(kernel.call_arguments(parameters, lambda _p: next(made)))
+
+    # -- calls ---------------------------------------------------------------------------------------------------
+
+    def _streams(self) -> Any:
+        """The stream Python candidates see as current is the gated one."""
+        if not self.is_python:
+            import contextlib
+
+            return contextlib.nullcontext()
+        import torch
+
+        return torch.cuda.stream(torch.cuda.ExternalStream(self.stream))  # type: ignore[no-untyped-call]
+
+    def _synchronize(self) -> None:
+        self.driver.call("cuCtxSynchronize")
+
+    def do_warm(self, request: dict[str, Any], descriptors: list[int]) -> dict[str, Any]:
+        """Ungated calls: lazy loading, first allocations and JIT happen here."""
+        with self._streams():
+            for slot in request["slots"]:
+                status = self.calls[slot]()
+                if status:
+                    return {"op": "warm", "status": status}
+                self._synchronize()
+        return {"op": "warm", "status": 0}
+
+    def do_enqueue(self, request: dict[str, Any], descriptors: list[int]) -> dict[str, Any]:
+        """[gate][flush?][begin][call][end] for every slot named; nothing runs until the judge opens the gate.
+
+        ``flush`` holds one flag per call. ``kind`` is ``call``, or for calibration ``nothing`` or ``touch``.
+        """
+        driver, functions, stream = self.driver, self.functions, self.stream
+        page, kind, keep = self.page_device, request["kind"], []
+        gc.collect()
+        gc.disable()
+        status = 0
+
+        def launch(name: str, grid: int, block: int, *values: Any) -> None:
+            pointers, alive = packed(*values)
+            keep.append(alive)
+            driver.launch(functions[name], grid, block, stream, pointers)
+
+        with self._streams():
+            for index, (slot, flush) in enumerate(zip(request["slots"], request["flush"], strict=True)):
+                outputs = self.outputs[slot]
+                launch("ky_gate", 1, 1, c_void_p(page + pages.GATE_OFFSET), c_ulonglong(index + 1))
+                if flush:
+                    launch(
+                        "ky_flush", FLUSH_GRID, FLUSH_BLOCK, c_void_p(self.flush_buffer),
+                        c_ulonglong(self.flush_bytes // 16), c_void_p(self.sink),
+                    )
+                mark = page + pages.MARK_OFFSET + 16 * index
+                launch("ky_begin", 1, 1, c_void_p(mark), c_ulonglong(request["token"]))
+                if kind == "call":
+                    status = status or self.calls[slot]()
+                elif kind == "nothing":
+                    launch("ky_nothing", 1, 32)
+                elif kind == "touch":
+                    for k in range(outputs.count):
+                        launch("ky_touch", 264, 256, c_void_p(outputs.address[k]), c_ulonglong(outputs.words[k]))
+                launch(
+                    "ky_end", 1, pages.PROOF_WORDS, outputs, c_void_p(page + pages.SEED_OFFSET + 8 * index),
+                    c_void_p(page + pages.PROOF_OFFSET + 4 * pages.PROOF_WORDS * index), c_void_p(mark + 8),
+                    c_ulonglong(request["token"]),
+                )
+        gc.enable()
+        self.keep = keep
+        return {"op": "enqueued", "status": status}
+
+    def do_idle(self, request: dict[str, Any], descriptors: list[int]) -> dict[str, Any]:
+        """Wait until everything of this context is finished; a device error surfaces here."""
+        self._synchronize()
+        return {"op": "idle"}
+
+    def do_claim(self, request: dict[str, Any], descriptors: list[int]) -> dict[str, Any]:
+        """The runner's own clock: CUDA events around single calls after a flush. A claim, compared by the judge."""
+        events = [(self.driver.event(), self.driver.event()) for _ in request["slots"]]
+        with self._streams():
+            for slot, (begin, end) in zip(request["slots"], events, strict=True):
+                pointers, _keep = packed(
+                    c_void_p(self.flush_buffer), c_ulonglong(self.flush_bytes // 16), c_void_p(self.sink)
+                )
+                self.driver.launch(self.functions["ky_flush"], FLUSH_GRID, FLUSH_BLOCK, self.stream, pointers)
+                self.driver.call("cuEventRecord", begin, c_void_p(self.stream))
+                self.calls[slot]()
+                self.driver.call("cuEventRecord", end, c_void_p(self.stream))
+                self._synchronize()
+        return {"op": "claim", "latencies_us": [self.driver.elapsed_us(*pair) for pair in events]}
+
+    def do_bursts(self, request: dict[str, Any], descriptors: list[int]) -> dict[str, Any]:
+        """For candidates that synchronise by themselves: serve bursts of back-to-back calls on the judge's word.
+
+        The judge posts (count, then sequence) in the page; the burst ends with a context-wide synchronise.
+        """
+        words, reply = self.words, pages.MARK_OFFSET // 8
+        with self._streams():
+            for sequence in range(request["first"], request["first"] + request["count"]):
+                while words[pages.COMMAND_COUNT + 1] < sequence:
+                    pass
+                for slot in range(words[pages.COMMAND_COUNT]):
+                    status = self.calls[slot]()
+                    if status:
+                        return {"op": "finished", "status": status}
+                self._synchronize()
+                words[reply] = sequence
+        return {"op": "finished", "status": 0}
+
+    def do_time(self, request: dict[str, Any], descriptors: list[int]) -> dict[str, Any]:
+        """Roughly how long one call takes (sizes the batches; decides nothing)."""
+        begun = time.perf_counter()
+        with self._streams():
+            for slot in request["slots"]:
+                self.calls[slot]()
+            self._synchronize()
+        return {"op": "time", "seconds": (time.perf_counter() - begun) / max(1, len(request["slots"]))}

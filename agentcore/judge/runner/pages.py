@@ -1,0 +1,45 @@
+"""The layout of the two small pages judge and runner share for flags, seeds, marks and proofs.
+
+``command`` is written by the judge alone (the runner's mapping is read-only on the host target); ``reply`` is written
+by the runner and believed for nothing but the moment a flag changed.
+"""
+
+from __future__ import annotations
+
+MAX_CALLS = 128
+"""Most calls of one batch; keeps queued launches well under the driver's limit of about a thousand."""
+
+PROOF_WORDS = 64
+"""Output words a call's end mark carries along, at positions the judge chose after the call was enqueued."""
+
+# command page, as 64-bit words
+COMMAND_SEQUENCE = 0
+COMMAND_SLOT = 1
+COMMAND_COUNT = 2
+COMMAND_ARM = 3
+
+# reply page, as 64-bit words
+REPLY_SEQUENCE = 0
+REPLY_STATUS = 1
+REPLY_CLAIMED_NS = 2
+REPLY_ARMED = 3
+
+HOST_PAGE_BYTES = 4096
+
+# device page (pinned, mapped into the GPU), as byte offsets
+GATE_OFFSET = 0
+SEED_OFFSET = 4096
+MARK_OFFSET = 8192
+PROOF_OFFSET = 16384
+DEVICE_PAGE_BYTES = PROOF_OFFSET + MAX_CALLS * PROOF_WORDS * 4
+GATE_OPEN = (1 << 63) - 1
+"""A gate value above every threshold: the watchdog's 'let everything through'."""
+
+
+def splitmix64(value: int) -> int:
+    """One step of SplitMix64 (Steele, Lea, Flood 2014); the device side in gate.cu is the same function."""
+    mask = (1 << 64) - 1
+    value = (value + 0x9E3779B97F4A7C15) & mask
+    value = ((value ^ (value >> 30)) * 0xBF58476D1CE4E5B9) & mask
+    value = ((value ^ (value >> 27)) * 0x94D049BB133111EB) & mask
+    return value ^ (value >> 31)

@@ -1,0 +1,71 @@
+"""The judge as a process of its own: one JSON request a line on stdin, JSON lines back on a private descriptor.
+
+Started by service.JudgeService; stays up between evaluations so that torch and the device context stay warm. Ends when
+stdin ends, so that no judge outlives the worker that asked for it (its runners die with it).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import threading
+import traceback
+from pathlib import Path
+from queue import SimpleQueue
+from typing import Any
+
+from agentcore.vocabulary import HardwareName, Language
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m agentcore.judge.serve")
+    parser.add_argument("--hardware", type=HardwareName, required=True)
+    parser.add_argument("--cache-dir", type=Path, required=True)
+    parser.add_argument("--sandbox", default="auto")
+    parser.add_argument("--answer-fd", type=int, required=True)
+    arguments = parser.parse_args()
+    os.set_inheritable(arguments.answer_fd, False)
+    answers = os.fdopen(arguments.answer_fd, "w", buffering=1)
+    requests: SimpleQueue[dict[str, Any]] = SimpleQueue()
+    # Evaluations run in the main thread, because a runner dies with the thread that started it; stdin has its own.
+    threading.Thread(target=_read_requests, args=(requests,), daemon=True).start()
+
+    from agentcore.judge.evaluate import EvaluationRequest, Judge
+    from agentcore.problems import load_problem
+
+    judge = Judge(arguments.hardware, arguments.cache_dir)
+    answers.write(json.dumps({"op": "ready"}) + "\n")
+    while True:
+        request = requests.get()
+
+        def progress(text: str) -> None:
+            answers.write(json.dumps({"op": "progress", "text": text}) + "\n")
+
+        try:
+            result = judge.evaluate(EvaluationRequest(
+                problem=load_problem(Path(request["problem_dir"])),
+                kernel_dir=Path(request["kernel_dir"]),
+                language=Language(request["language"]),
+                hardware=arguments.hardware,
+                cache_dir=arguments.cache_dir,
+                sandbox=arguments.sandbox,
+                progress=progress,
+                **request.get("options", {}),
+            ))
+            answer = {"op": "result", "result": result.model_dump(mode="json")}
+        except Exception as error:
+            traceback.print_exc()
+            answer = {"op": "failed", "message": f"{type(error).__name__}: {error}"[:4000]}
+        answers.write(json.dumps(answer) + "\n")
+
+
+def _read_requests(requests: SimpleQueue[dict[str, Any]]) -> None:
+    for line in sys.stdin:
+        requests.put(json.loads(line))
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

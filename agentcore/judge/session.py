@@ -1,0 +1,157 @@
+"""A runner process in its sandbox, as the judge sees it: requests with deadlines, and findings instead of trust."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from agentcore.judge.runner import channel
+from agentcore.sandbox import Limits, Sandbox, SandboxProcess
+
+RUNNER_DIR = Path(__file__).resolve().parent / "runner"
+LOG_BYTES = 16 * 1024
+
+
+class RunnerFailure(Exception):
+    """The runner did not do what was asked. ``kind`` says how, ``message`` is safe to show (bounded)."""
+
+    def __init__(self, kind: str, message: str) -> None:
+        super().__init__(message)
+        self.kind = kind  # error | died | violation | timeout
+        self.message = message
+
+
+class RunnerSession:
+    """One fresh runner for one candidate. A context manager: leaving it kills the whole tree."""
+
+    def __init__(
+        self,
+        sandbox: Sandbox,
+        target: str,
+        *,
+        readable: Sequence[Path],
+        devices: Sequence[Path] = (),
+        env: dict[str, str] | None = None,
+        limits: Limits,
+        isolated: bool = True,
+    ) -> None:
+        self._sock, theirs = channel.pair()
+        self._log: BinaryIO = tempfile.TemporaryFile(prefix="runner-log-")  # noqa: SIM115  closed in close()
+        # -S keeps site-packages out: a compiled kernel's runner is standard library only and starts in 30 ms.
+        flags = ["-I", "-S"] if isolated else ["-I"]
+        try:
+            self.process: SandboxProcess = sandbox.popen(
+                [sys.executable, *flags, "-B", str(RUNNER_DIR), str(theirs.fileno()), target],
+                readable=[RUNNER_DIR, *readable],
+                devices=devices,
+                env={"OMP_PROC_BIND": "false", **(env or {})},
+                pass_fds=[theirs.fileno()],
+                limits=limits,
+                stdin=subprocess.DEVNULL,
+                stdout=self._log.fileno(),
+                stderr=self._log.fileno(),
+            )
+        except BaseException:
+            self._sock.close()
+            self._log.close()
+            raise
+        finally:
+            theirs.close()
+
+    def __enter__(self) -> RunnerSession:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def request(
+        self, message: dict[str, Any], expect: str, *, timeout_s: float, descriptors: list[int] | None = None
+    ) -> dict[str, Any]:
+        """Send a request and wait for its one answer. Raises RunnerFailure."""
+        self.post(message, descriptors)
+        return self.answer(expect, timeout_s=timeout_s)
+
+    def post(self, message: dict[str, Any], descriptors: list[int] | None = None) -> None:
+        """Send a request without waiting."""
+        try:
+            channel.send(self._sock, message, descriptors)
+        except (channel.ChannelClosed, OSError) as error:
+            raise self._died() from error
+
+    def answer(self, expect: str, *, timeout_s: float) -> dict[str, Any]:
+        self._sock.settimeout(timeout_s)
+        try:
+            reply, _ = channel.receive(self._sock)
+        except TimeoutError:
+            raise RunnerFailure("timeout", f"no answer within {timeout_s:g} s while waiting for {expect!r}") from None
+        except channel.ChannelClosed:
+            raise self._died() from None
+        except (channel.ChannelViolation, OSError) as error:
+            raise RunnerFailure("violation", f"the runner broke the protocol: {error}"[:500]) from error
+        if reply["op"] == "error" and isinstance(reply.get("message"), str):
+            raise RunnerFailure("error", reply["message"][:2000])
+        if reply["op"] != expect:
+            raise RunnerFailure("violation", f"expected {expect!r}, the runner sent {reply['op']!r:.100}")
+        return reply
+
+    def pending(self) -> bool:
+        """Whether something lies in the channel unasked (a forged message, or the end of the stream)."""
+        self._sock.setblocking(False)
+        try:
+            self._sock.recv(1, socket.MSG_PEEK)
+        except BlockingIOError:
+            return False
+        except OSError:
+            return True
+        return True
+
+    def alive(self) -> bool:
+        return self.process.poll() is None
+
+    def freeze(self) -> None:
+        self.process.freeze()
+
+    def thaw(self) -> None:
+        self.process.thaw()
+
+    def log(self) -> str:
+        """What the candidate printed: bounded (head and tail), undecodable bytes replaced."""
+        size = os.fstat(self._log.fileno()).st_size
+        data = os.pread(self._log.fileno(), LOG_BYTES, 0)
+        if size > 2 * LOG_BYTES:
+            data += f"\n... {size - 2 * LOG_BYTES} bytes left out ...\n".encode()
+        if size > LOG_BYTES:
+            data += os.pread(self._log.fileno(), LOG_BYTES, max(LOG_BYTES, size - LOG_BYTES))
+        return data.decode("utf-8", "replace").replace("\x00", "\ufffd")
+
+    def close(self) -> None:
+        self.process.kill_tree()
+        self._sock.close()
+        self._log.close()
+
+    def _died(self) -> RunnerFailure:
+        deadline = time.monotonic() + 2.0
+        while (code := self.process.poll()) is None and time.monotonic() < deadline:
+            time.sleep(0.01)
+        if code is None:
+            return RunnerFailure("violation", "the runner closed its channel but is still running")
+        if code > 128 or code < 0:
+            number = code - 128 if code > 128 else -code
+            return RunnerFailure("died", f"the runner was killed by signal {number} ({_signal_name(number)})")
+        return RunnerFailure("died", f"the runner exited with status {code}")
+
+
+def _signal_name(number: int) -> str:
+    import signal
+
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return "unknown"
