@@ -13,7 +13,9 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
+import os
 import random
+import signal
 import sys
 import tempfile
 import time
@@ -25,8 +27,10 @@ from typing import Any
 from agentcore.agents.measurement import Comparison, Measurement, Outcome, compare
 from agentcore.agents.search import Proposal, describe, propose
 from agentcore.agents.tunables import Configuration, TunableError, TunableKernel
-from agentcore.agents.workspace import Workspace, WorkspaceError
+from agentcore.agents.workspace import Workspace, WorkspaceError, split_credentials
 from agentcore.vocabulary import NAME_PATTERN, HardwareName, Language
+
+URL_VARIABLE = "KERNELYARD_ATTEMPTS_URL"
 
 MAX_FAILURES_IN_A_ROW = 3
 """Pushes or verdicts that fail for reasons outside the kernel before the tuner stops, rather than loop."""
@@ -44,6 +48,8 @@ class Standing:
     best_commit: str | None = None
     best: Measurement | None = None
     best_configuration: Configuration = ()
+    authors: list[str] = field(default_factory=list)
+    """Whose each attempt in the record is."""
     notes: list[str] = field(default_factory=list)
     """One line per attempt of this run, newest last: the handoff."""
 
@@ -70,13 +76,15 @@ class Tuner:
         self.evaluation_timeout_s = evaluation_timeout_s
         self.report = report
 
-    def run(self, *, attempts: int | None, deadline: float | None) -> str:
+    def run(self, *, attempts: int | None, deadline: float | None, counting: str | None = None) -> str:
         """Search; at most ``attempts`` new ones, none started after ``deadline`` (time.monotonic seconds).
 
-        Returns why it stopped. Raises WorkspaceError (the remote is away) and TunableError (bad declarations).
+        ``counting`` names an agent whose attempts in the record already count. Returns why it stopped.
+        Raises WorkspaceError (the remote is away) and TunableError (bad declarations).
         """
         standing = self.read_record()
-        made = failures = 0
+        made = standing.authors.count(counting) if counting else 0
+        failures = 0
         while attempts is None or made < attempts:
             if deadline is not None and time.monotonic() >= deadline:
                 return "the time is used up"
@@ -113,6 +121,7 @@ class Tuner:
             standing = Standing(kernels[commit])
         else:
             standing = Standing(self._starting_kernel())
+        standing.authors = [str(entry.get("agent")) for entry in history]
         skeleton = standing.kernel.skeleton
         for entry in history:
             kernel = kernels.get(entry["commit"])
@@ -229,6 +238,10 @@ def _handoff(standing: Standing) -> str:
     return "\n".join(lines)
 
 
+def _interrupt(*_: object) -> None:
+    raise KeyboardInterrupt  # so that a running yard is ended too, and the clone removed
+
+
 def print_report(kind: str, data: Mapping[str, Any]) -> None:
     """One line for people."""
     if kind == "record":
@@ -250,11 +263,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Exit codes: 0 stopped as planned, 2 usage, bad declarations, or the remote is away."""
     parser = argparse.ArgumentParser(prog="python -m agentcore.agents.tuner", description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--clone", required=True, metavar="URL", help="the attempts repository, with AGENT:TOKEN@")
+    parser.add_argument("--clone", metavar="URL", default=os.environ.get(URL_VARIABLE),
+                        help=f"the attempts repository, with AGENT:TOKEN@ (default: ${URL_VARIABLE})")
     parser.add_argument("--problem", action="append", required=True, help="may be given several times: taken in turn")
     parser.add_argument("--language", type=Language, default=Language.CPP, choices=list(Language))
     parser.add_argument("--hardware", type=HardwareName, choices=list(HardwareName), help="whose verdict counts")
     parser.add_argument("--attempts", type=int, metavar="N", help="per problem (default: until the space is exhausted)")
+    parser.add_argument("--in-all", action="store_true", help="--attempts counts this agent's earlier ones too")
     parser.add_argument("--minutes", type=float, help="start no attempt after this long")
     parser.add_argument("--seed", type=int, default=0, help="of the search order")
     parser.add_argument("--campaign", help="the campaign the attempts belong to")
@@ -262,6 +277,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--workdir", type=Path, help="where to clone (default: a temporary directory)")
     parser.add_argument("--json", action="store_true", help="report as one JSON object a line")
     options = parser.parse_args(argv)
+    if not options.clone:
+        parser.error(f"--clone URL or ${URL_VARIABLE} is needed")
+    signal.signal(signal.SIGTERM, _interrupt)
+    agent = split_credentials(options.clone)[1]
     report: Report = print_json if options.json else print_report
     deadline = time.monotonic() + 60 * options.minutes if options.minutes is not None else None
     status = 0
@@ -273,8 +292,9 @@ def main(argv: Sequence[str] | None = None) -> int:
             for problem in options.problem:
                 tuner = Tuner(workspace, problem, options.language, hardware=options.hardware, seed=options.seed,
                               evaluation_timeout_s=options.evaluation_timeout, report=report)
+                counted = agent if options.in_all else None
                 try:
-                    reason = tuner.run(attempts=options.attempts, deadline=deadline)
+                    reason = tuner.run(attempts=options.attempts, deadline=deadline, counting=counted)
                 except (TunableError, WorkspaceError) as error:
                     status, reason = 2, str(error)
                 report("stopped", {"problem": problem, "reason": reason})

@@ -5,7 +5,9 @@ Not for deciding what to try: this is the agent's hands. Nothing here knows the 
 
 from __future__ import annotations
 
+import base64
 import json
+import os
 import re
 import signal
 import subprocess
@@ -13,6 +15,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote, urlsplit, urlunsplit
 
 from agentcore.vocabulary import Language
 
@@ -32,10 +35,29 @@ class Workspace:
 
     @classmethod
     def clone(cls, url: str, root: Path) -> Workspace:
-        """Clone ``main`` of ``url`` (credentials inside it, as the protocol says) into the new directory ``root``."""
+        """Clone ``main`` of ``url`` (http://AGENT:TOKEN@HOST/…) into the new directory ``root``.
+
+        The token goes into the clone's configuration, which only its owner reads, and into no command line.
+        """
         root.parent.mkdir(parents=True, exist_ok=True)
-        _run(["git", "clone", "--quiet", "--single-branch", "--branch", "main", url, str(root)], root.parent)
-        return cls(root)
+        address, agent, token = split_credentials(url)
+        environment = {}
+        if token:
+            basic = base64.b64encode(f"{agent}:{token}".encode()).decode()
+            environment = {
+                "GIT_CONFIG_COUNT": "1",
+                "GIT_CONFIG_KEY_0": "http.extraHeader",
+                "GIT_CONFIG_VALUE_0": f"Authorization: Basic {basic}",
+            }
+        command = ["git", "clone", "--quiet", "--single-branch", "--branch", "main", address, str(root)]
+        _run(command, root.parent, environment=environment)
+        workspace = cls(root)
+        if token:
+            configuration = root / ".git" / "config"
+            configuration.chmod(0o600)
+            with configuration.open("a", encoding="utf-8") as file:
+                file.write(f'[yard]\n\tagent = "{_quoted(agent)}"\n\ttoken = "{_quoted(token)}"\n')
+        return workspace
 
     def configure(self, key: str, value: str) -> None:
         """Set one key of this clone's own git configuration."""
@@ -125,6 +147,20 @@ class Workspace:
         )
 
 
+def split_credentials(url: str) -> tuple[str, str, str]:
+    """``(address, agent, token)`` of an address; the last two are empty where it holds none."""
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or "@" not in parts.netloc:
+        return url, "", ""
+    host = parts.netloc.rpartition("@")[2]
+    return urlunsplit(parts._replace(netloc=host)), unquote(parts.username or ""), unquote(parts.password or "")
+
+
+def _quoted(value: str) -> str:
+    """A value inside the quotes of git's configuration."""
+    return value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "")
+
+
 def _run(
     command: Sequence[str],
     cwd: Path,
@@ -132,10 +168,14 @@ def _run(
     input_bytes: bytes = b"",
     timeout_s: float = GIT_TIMEOUT_S,
     accepted: Sequence[int] = (0,),
+    environment: Mapping[str, str] | None = None,
 ) -> bytes:
     what = " ".join(Path(part).name for part in command[:2])
+    variables = {**os.environ, "GIT_TERMINAL_PROMPT": "0", **(environment or {})}
     try:
-        done = subprocess.run(command, cwd=cwd, input=input_bytes, capture_output=True, timeout=timeout_s, check=False)
+        done = subprocess.run(
+            command, cwd=cwd, env=variables, input=input_bytes, capture_output=True, timeout=timeout_s, check=False
+        )
     except subprocess.TimeoutExpired:
         raise WorkspaceError(f"{what} did not end within {timeout_s:g} s") from None
     except FileNotFoundError:

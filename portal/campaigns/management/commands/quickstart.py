@@ -1,0 +1,46 @@
+"""`manage.py quickstart`: a whole Kernelyard on this machine, from nothing to merged kernels. See portal/quickstart."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from django.core.management.base import BaseCommand, CommandError
+from rich.console import Console
+
+from portal.quickstart.run import Options, quickstart
+
+
+class Command(BaseCommand):
+    help = (
+        "Set up a Kernelyard here, run a small campaign of real tuner attempts on the CPU, merge the best, and serve. "
+        "Ctrl-C stops everything; run again to go on."
+    )
+    requires_system_checks = []  # before anything else, missing tools are named
+
+    def add_arguments(self, parser) -> None:
+        parser.add_argument("--once", action="store_true", help="stop afterwards; the last line is one JSON object")
+        parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default 127.0.0.1)")
+        parser.add_argument("--port", type=int, help="default: 8000, or the next free one")
+        parser.add_argument("--attempts-per-problem", type=int, default=3, metavar="N")
+        parser.add_argument("--problems", nargs="+", default=[], metavar="NAME", help="default: the whole suite")
+        parser.add_argument("--agents", type=int, help="tuners at work at the same time (default: 1 or 2, by cores)")
+
+    def handle(self, *args, **options) -> None:
+        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        agents = options["agents"] if options["agents"] is not None else max(1, min(2, cores // 2))
+        if options["attempts_per_problem"] < 1 or agents < 1:
+            raise CommandError("--attempts-per-problem and --agents must be at least 1")
+        console = Console(highlight=False)
+        try:
+            outcome = quickstart(
+                Options(
+                    options["once"], options["host"], options["port"], options["attempts_per_problem"],
+                    tuple(options["problems"]), agents,
+                ),
+                console,
+            )
+        except KeyboardInterrupt:
+            self.stderr.write("stopped; nothing is left running. Run it again to go on.")
+            sys.exit(130)
+        self.stdout.write(outcome.as_json())

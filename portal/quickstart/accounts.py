@@ -1,0 +1,38 @@
+"""The demo accounts: two people and the tuner agents. Passwords are generated and shown once, never stored in clear."""
+
+from __future__ import annotations
+
+import secrets
+
+from django.contrib.auth import get_user_model
+
+from portal.agents.models import Agent
+from portal.agents.tokens import issue_token
+from portal.events.models import log as log_event
+
+ADMIN, REVIEWER = "admin", "reviewer"
+
+
+def ensure_people() -> dict[str, str]:
+    """Make ``admin`` (superuser) and ``reviewer`` where they are missing; the passwords of those made just now."""
+    users = get_user_model().objects
+    made = {}
+    for name, extra in ((ADMIN, {"is_staff": True, "is_superuser": True}), (REVIEWER, {})):
+        if not users.filter(username=name).exists():
+            made[name] = secrets.token_urlsafe(9)
+            users.create_user(name, f"{name}@localhost", made[name], **extra)
+            log_event("user.created", "system", user=name)
+    return made
+
+
+def reviewer():
+    """The account that approves and merges in the quick start."""
+    return get_user_model().objects.get(username=REVIEWER)
+
+
+def ensure_agent(name: str) -> tuple[Agent, str]:
+    """The tuner agent of that name, and a new token for this run (tokens are only kept as hashes)."""
+    agent, created = Agent.objects.get_or_create(name=name, defaults={"kind": Agent.Kind.TUNER})
+    if created:
+        log_event("agent.created", "system", agent=name, agent_kind=agent.kind)
+    return agent, issue_token(agent)

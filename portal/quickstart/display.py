@@ -1,0 +1,179 @@
+"""Showing how the quick start goes: a live table in a terminal, plain lines elsewhere. Reads rows, decides nothing."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from portal.attempts.models import Attempt
+from portal.campaigns.models import Campaign
+from portal.evaluations import scores
+from portal.evaluations.models import Evaluation
+
+_OPEN = (Evaluation.State.QUEUED, Evaluation.State.RUNNING)
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One problem of the table."""
+
+    problem: str
+    attempts: int
+    passed: int
+    baseline_us: float | None
+    best_us: float | None
+    speedup: float | None
+    sol_score: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """What the database says right now."""
+
+    rows: tuple[Row, ...]
+    waiting: int
+    running: str
+    geomean_speedup: float | None
+    median_sol: float | None
+    attempts: int
+    passed: int
+
+
+def take(campaign: Campaign) -> Snapshot:
+    """A snapshot of a campaign and of the baselines it is compared with."""
+    summary = scores.campaign_summary(campaign)
+    open_rows = Evaluation.objects.filter(hardware=campaign.hardware, state__in=_OPEN)
+    running = open_rows.filter(state=Evaluation.State.RUNNING).select_related("attempt__problem").first()
+    rows = []
+    for standing in summary.problems:
+        baseline = scores.current_baseline(standing.problem, campaign.hardware)
+        rows.append(
+            Row(
+                standing.problem.name, standing.attempts, standing.passed,
+                baseline.latency_geomean_us if baseline else None,
+                standing.best.latency_geomean_us if standing.best else None, standing.speedup, standing.sol_score,
+            )
+        )
+    now = ""
+    if running is not None:
+        kind = "baseline" if running.attempt.kind == Attempt.Kind.BASELINE else "attempt"
+        now = f"{kind} {running.attempt.slug} of {running.attempt.problem.name}"
+    return Snapshot(
+        tuple(rows), open_rows.count(), now, summary.geomean_speedup, summary.median_sol, summary.attempts,
+        summary.passed,
+    )
+
+
+class Display:
+    """Plain lines: one per step and per finished evaluation. The base of the live one."""
+
+    def __init__(self, console: Console) -> None:
+        self.console = console
+        self._began = time.monotonic()
+        self._seen: set[int] = set()
+
+    def __enter__(self) -> Display:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        return None
+
+    def step(self, text: str) -> None:
+        """Something began."""
+        self.console.print(Text(f"{self.elapsed:7.1f} s  {text}"), soft_wrap=True)
+
+    def already(self, evaluations: Sequence[int]) -> None:
+        """Evaluations of earlier runs: known, not news."""
+        self._seen.update(evaluations)
+
+    def finished(self, evaluation: Evaluation) -> None:
+        """An evaluation ended; said once."""
+        if evaluation.pk in self._seen:
+            return
+        self._seen.add(evaluation.pk)
+        self.step(_sentence(evaluation))
+
+    def update(self, snapshot: Snapshot) -> None:
+        """The state of things; plain lines have said it already."""
+
+    @property
+    def elapsed(self) -> float:
+        return time.monotonic() - self._began
+
+
+class LiveDisplay(Display):
+    """A table that changes in place, with the last few events above it."""
+
+    def __init__(self, console: Console) -> None:
+        super().__init__(console)
+        self._events: list[str] = []
+        self._snapshot: Snapshot | None = None
+        self._live = Live(console=console, refresh_per_second=4, transient=True, get_renderable=self._render)
+
+    def __enter__(self) -> Display:
+        self._live.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._live.stop()
+
+    def step(self, text: str) -> None:
+        self._events = [*self._events[-5:], f"{self.elapsed:7.1f} s  {text}"]
+
+    def update(self, snapshot: Snapshot) -> None:
+        self._snapshot = snapshot
+
+    def _render(self) -> Group:
+        events = Text("\n".join(self._events), style="dim", no_wrap=True, overflow="ellipsis")
+        if self._snapshot is None:
+            return Group(events)
+        waiting = f"{self._snapshot.waiting} evaluations to go" if self._snapshot.waiting else "the queue is empty"
+        now = f"; judging {self._snapshot.running}" if self._snapshot.running else ""
+        return Group(events, campaign_table(self._snapshot), Text(f"{self.elapsed:7.1f} s  {waiting}{now}"))
+
+
+def make_display(console: Console) -> Display:
+    """A live one in a terminal, else plain lines."""
+    return LiveDisplay(console) if console.is_terminal else Display(console)
+
+
+def campaign_table(snapshot: Snapshot) -> Table:
+    """The figures per problem, and the campaign's own in the last row."""
+    table = Table(title="", box=None, pad_edge=False, show_footer=True)
+    table.add_column("problem", "campaign")
+    table.add_column("attempts", str(snapshot.attempts), justify="right")
+    table.add_column("passed", str(snapshot.passed), justify="right")
+    table.add_column("PyTorch µs", justify="right")
+    table.add_column("best µs", justify="right")
+    table.add_column("speedup", _figure(snapshot.geomean_speedup, "×"), justify="right")
+    table.add_column("SOL score", _figure(snapshot.median_sol), justify="right")
+    for row in snapshot.rows:
+        table.add_row(
+            row.problem, str(row.attempts), str(row.passed), _figure(row.baseline_us), _figure(row.best_us),
+            _figure(row.speedup, "×"), _figure(row.sol_score),
+        )
+    return table
+
+
+def _sentence(evaluation: Evaluation) -> str:
+    attempt, measured = evaluation.attempt, evaluation.duplicate_of or evaluation
+    words = [f"{attempt.problem.name}: {attempt.slug} by {attempt.agent.name}", measured.verdict or evaluation.state]
+    if measured.latency_geomean_us is not None and measured.verdict == "passed":
+        words.append(f"{measured.latency_geomean_us:.1f} µs")
+        if measured.speedup and attempt.kind != Attempt.Kind.BASELINE:
+            words.append(f"{measured.speedup:.2f}×")
+    elif measured.message:
+        words.append("".join(c if c.isprintable() else " " for c in measured.message[:160]))
+    return "  ".join(words)
+
+
+def _figure(value: float | None, unit: str = "") -> str:
+    if value is None:
+        return "–"
+    return f"{value:,.0f}{unit}" if value >= 1000 else f"{value:.3g}{unit}"

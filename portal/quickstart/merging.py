@@ -1,0 +1,74 @@
+"""What the quick start's reviewer does: approve and merge the best attempt per problem, and nothing that is no gain.
+
+The rules a person would follow: passed, every check, not proven slower than the PyTorch baseline, and, where a
+solution is published already, faster than it beyond the noise. `publishing` enforces the hard ones again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from agentcore.gitstore import GitStoreError
+from portal.campaigns.models import Campaign
+from portal.evaluations import scores
+from portal.evaluations.models import Evaluation
+from portal.problems.models import Problem
+from portal.solutions import publishing
+from portal.solutions.models import Review, Solution
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What happened to one problem: ``merged`` just now, or the reason why not."""
+
+    problem: str
+    merged: bool
+    reason: str
+
+
+def merge_best(campaign: Campaign, user) -> list[Decision]:
+    """Go through the campaign's problems by name."""
+    decisions = []
+    for problem in campaign.problems.order_by("name"):
+        best = scores.best_evaluation(problem, campaign.language, campaign.hardware, campaign=campaign)
+        reason = "no attempt passed" if best is None else _objection(problem, best)
+        if best is None or reason:
+            decisions.append(Decision(problem.name, False, reason))
+            continue
+        try:
+            if publishing.standing_review(best.attempt) is None:
+                comment = "Passed every check; the fastest of the quick start's attempts."
+                publishing.review(best.attempt, user, Review.Decision.APPROVED, comment, best)
+            publishing.merge(best.attempt, best, user)
+        except (publishing.PublishingError, GitStoreError) as error:
+            decisions.append(Decision(problem.name, False, str(error)))
+        else:
+            decisions.append(Decision(problem.name, True, f"attempt {best.attempt.commit[:10]}"))
+    return decisions
+
+
+def current(campaign: Campaign) -> list[Solution]:
+    """The published solutions of the campaign's problems in its language on its hardware."""
+    return list(
+        Solution.objects.filter(
+            problem__campaigns=campaign, language=campaign.language, hardware=campaign.hardware, superseded_at=None
+        )
+        .select_related("problem")
+        .order_by("problem__name")
+    )
+
+
+def _objection(problem: Problem, best: Evaluation) -> str:
+    published = Solution.objects.filter(
+        problem=problem, language=best.attempt.language, hardware=best.hardware, superseded_at=None
+    ).select_related("evaluation").first()
+    if published is not None:
+        if published.evaluation_id == best.pk:
+            return "already merged"
+        change = scores.compare(best, published.evaluation).change
+        if change is not scores.Change.IMPROVED:
+            return f"not proven faster than the current solution ({change})"
+    baseline = scores.current_baseline(problem, best.hardware)
+    if baseline is not None and scores.compare(best, baseline).change is scores.Change.REGRESSED:
+        return f"slower than the PyTorch baseline ({best.speedup:.2f}×)" if best.speedup else "slower than the baseline"
+    return ""

@@ -1,0 +1,258 @@
+"""The quick start from beginning to end: prepare, start the cluster and the portal, run tuners, merge, serve.
+
+Everything it does an operator could do by hand with the commands of README.md; the tuners are ordinary agents that
+reach the portal over HTTP. A second run goes on where the first one stopped.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import signal
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from django.conf import settings
+from django.core.management import CommandError, call_command
+from django.db import connection
+from rich.console import Console
+from rich.text import Text
+
+from portal.attempts import notes
+from portal.campaigns.models import Campaign
+from portal.evaluations.models import Evaluation
+from portal.quickstart import accounts, merging, preparation, requirements
+from portal.quickstart.display import Display, Snapshot, campaign_table, make_display, take
+from portal.quickstart.processes import Child, Supervisor
+
+STALLED_S = 300
+_FINISHED = (Evaluation.State.DONE, Evaluation.State.DUPLICATE)
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    once: bool
+    host: str
+    port: int | None
+    attempts_per_problem: int
+    problems: tuple[str, ...]
+    agents: int
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What the last line of ``--once`` says."""
+
+    snapshot: Snapshot
+    merged: list[str]
+    solutions: str
+
+    def as_json(self) -> str:
+        return json.dumps(
+            {
+                "attempts": self.snapshot.attempts,
+                "passed": self.snapshot.passed,
+                "campaign": {
+                    "geomean_speedup": self.snapshot.geomean_speedup, "median_sol": self.snapshot.median_sol,
+                },
+                "merged": self.merged,
+                "solutions": self.solutions,
+            }
+        )
+
+
+def quickstart(options: Options, console: Console) -> Outcome:
+    """Run it all; no process is left behind. Raises CommandError with what to do, KeyboardInterrupt when stopped."""
+    if faults := requirements.missing():
+        raise CommandError("\n".join(faults))
+    home = Path(settings.KERNELYARD_HOME)
+    for name in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(name, _interrupt)
+    with _only_one(home), Supervisor(home / "logs") as processes:
+        try:
+            return _Run(options, console, processes).run()
+        finally:
+            signal.signal(signal.SIGINT, signal.SIG_IGN)  # a second Ctrl-C must not interrupt the cleaning up
+
+
+class _Run:
+    def __init__(self, options: Options, console: Console, processes: Supervisor) -> None:
+        self.options, self.console, self.processes = options, console, processes
+        try:
+            self.port = requirements.choose_port(options.host, options.port)
+        except OSError as error:
+            raise CommandError(str(error)) from None
+        reached = "127.0.0.1" if options.host in ("0.0.0.0", "::") else options.host  # noqa: S104
+        self.url = f"http://{f'[{reached}]' if ':' in reached else reached}:{self.port}"
+
+    def run(self) -> Outcome:
+        with make_display(self.console) as display:
+            campaign, passwords = self._prepare(display)
+            services = self._start_services(display)
+            self._run_tuners(campaign, services, display)
+            display.step("reviewing and merging")
+            decisions = merging.merge_best(campaign, accounts.reviewer())
+            notes.write()
+            snapshot = take(campaign)
+        self.console.print(campaign_table(snapshot))
+        for decision in decisions:
+            said = "merged" if decision.merged else "not merged"
+            self.console.print(Text(f"{decision.problem}: {said}: {decision.reason}"), soft_wrap=True)
+        self._say_where(passwords)
+        if not self.options.once:
+            self._serve(services)
+        merged = [f"{solution.problem.name}/{solution.language}" for solution in merging.current(campaign)]
+        return Outcome(snapshot, merged, str(settings.SOLUTIONS_REPOSITORY))
+
+    def _prepare(self, display: Display) -> tuple[Campaign, dict[str, str]]:
+        display.step("database")
+        call_command("migrate", verbosity=0, interactive=False)
+        Path(settings.STATIC_ROOT).mkdir(parents=True, exist_ok=True)
+        passwords = accounts.ensure_people()
+        display.step("problems")
+        problems = preparation.import_suite(self.options.problems)
+        campaign = preparation.open_campaign(problems)
+        preparation.prepare(problems, display.step)
+        display.already(list(Evaluation.objects.filter(state__in=_FINISHED).values_list("pk", flat=True)))
+        return campaign, passwords
+
+    def _start_services(self, display: Display) -> list[Child]:
+        display.step("the queue's workers and the portal")
+        environment = {
+            **os.environ, "KERNELYARD_HOME": str(settings.KERNELYARD_HOME), "KERNELYARD_PUBLIC_URL": self.url,
+            "DJANGO_SETTINGS_MODULE": "portal.settings",
+        }
+        environment.pop("Q_CLUSTER_NAME", None)
+        if "KERNELYARD_ALLOWED_HOSTS" not in environment and self.options.host not in settings.ALLOWED_HOSTS:
+            environment["KERNELYARD_ALLOWED_HOSTS"] = ",".join([*settings.ALLOWED_HOSTS, self.options.host])
+        connection.close()  # children open their own
+        manage = str(settings.BASE_DIR / "manage.py")
+        cluster = self.processes.start(
+            "cluster", [sys.executable, manage, "qcluster"], environment=environment, cwd=settings.BASE_DIR
+        )
+        bind = f"[{self.options.host}]" if ":" in self.options.host else self.options.host
+        portal = self.processes.start(
+            "portal",
+            [
+                sys.executable, "-m", "gunicorn", "portal.wsgi:application", "--bind", f"{bind}:{self.port}",
+                "--workers", "1", "--threads", "8", "--timeout", "600", "--graceful-timeout", "3",
+            ],
+            environment=environment, cwd=settings.BASE_DIR,
+        )
+        self._await_portal(portal)
+        display.step(f"the portal answers at {self.url}/")
+        return [cluster, portal]
+
+    def _await_portal(self, portal: Child, patience_s: float = 60.0) -> None:
+        opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+        deadline = time.monotonic() + patience_s
+        while time.monotonic() < deadline:
+            _require_running([portal])
+            try:
+                with opener.open(f"{self.url}/api/v1/health", timeout=5) as answer:
+                    if answer.status == 200:
+                        return
+            except (urllib.error.URLError, OSError):
+                time.sleep(0.1)
+        raise CommandError(f"the portal did not answer within {patience_s:.0f} s; see {portal.log}")
+
+    def _start_tuners(self, campaign: Campaign) -> list[Child]:
+        names = self.options.problems or campaign.problems.order_by("name").values_list("name", flat=True)
+        shares = [list(names)[start :: self.options.agents] for start in range(self.options.agents)]
+        started = []
+        for number, share in enumerate(filter(None, shares), start=1):
+            agent, token = accounts.ensure_agent(f"tuner-{number}")
+            # An agent gets what any agent has: its address and its token, nothing of the portal's own environment.
+            environment = {
+                key: value for key, value in os.environ.items() if key in ("PATH", "LANG", "LC_ALL", "TMPDIR", "HOME")
+            }
+            scheme, _, rest = self.url.partition("://")
+            environment["KERNELYARD_ATTEMPTS_URL"] = f"{scheme}://{agent.name}:{token}@{rest}/git/attempts.git"
+            command = [
+                sys.executable, "-m", "agentcore.agents.tuner", "--language", campaign.language, "--hardware",
+                campaign.hardware, "--campaign", campaign.name, "--in-all", "--seed", str(number),
+                "--attempts", str(self.options.attempts_per_problem),
+            ]
+            for name in share:
+                command += ["--problem", name]
+            started.append(
+                self.processes.start(agent.name, command, environment=environment, cwd=settings.BASE_DIR)
+            )
+        return started
+
+    def _run_tuners(self, campaign: Campaign, services: Sequence[Child], display: Display) -> None:
+        tuners = self._start_tuners(campaign)
+        display.step(f"{len(tuners)} tuner(s) at work, {self.options.attempts_per_problem} attempts per problem")
+        failed: set[str] = set()
+        last_change, count = time.monotonic(), -1
+        while True:
+            _require_running(services)
+            finished = Evaluation.objects.filter(state__in=_FINISHED, hardware=campaign.hardware)
+            news = finished.select_related("attempt__problem", "attempt__agent", "duplicate_of").defer("result")
+            for evaluation in news.order_by("finished_at", "id"):
+                display.finished(evaluation)
+            snapshot = take(campaign)
+            display.update(snapshot)
+            at_work = [tuner for tuner in tuners if tuner.running()]
+            for tuner in tuners:
+                if not tuner.running() and tuner.process.returncode != 0 and tuner.name not in failed:
+                    failed.add(tuner.name)
+                    display.step(f"{tuner.name} stopped early: {tuner.last_words(3)}")
+            if not at_work and not snapshot.waiting:
+                break
+            if news.count() != count:
+                last_change, count = time.monotonic(), news.count()
+            elif time.monotonic() - last_change > STALLED_S:
+                raise CommandError(f"no evaluation ended in {STALLED_S} s; see {services[0].log}")
+            time.sleep(0.7)
+        if len(failed) == len(tuners):
+            raise CommandError(f"no tuner could work:\n{tuners[0].last_words()}")
+
+    def _say_where(self, passwords: dict[str, str]) -> None:
+        lines = ["", f"portal     {self.url}/"]
+        lines += [f"sign in    {name} / {password}   (shown once)" for name, password in passwords.items()]
+        if not passwords:
+            lines.append("sign in    as before; a lost password: manage.py changepassword admin")
+        lines += [
+            f"solutions  git clone {self.url}/git/solutions.git",
+            f"attempts   git clone --single-branch {self.url}/git/attempts.git   (push: manage.py createagent NAME)",
+        ]
+        self.console.print(Text("\n".join(lines)), soft_wrap=True)
+
+    def _serve(self, services: Sequence[Child]) -> None:
+        self.console.print(Text("\nserving until Ctrl-C"))
+        connection.close()
+        while True:
+            _require_running(services)
+            time.sleep(1)
+
+
+def _require_running(children: Sequence[Child]) -> None:
+    for child in children:
+        if not child.running():
+            code = child.process.returncode
+            raise CommandError(f"the {child.name} ended ({code}); its last words:\n{child.last_words()}")
+
+
+def _interrupt(*_: object) -> None:
+    raise KeyboardInterrupt
+
+
+@contextmanager
+def _only_one(home: Path) -> Iterator[None]:
+    descriptor = os.open(home / "quickstart.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise CommandError(f"a quick start is already running in {home}") from None
+        yield
+    finally:
+        os.close(descriptor)
