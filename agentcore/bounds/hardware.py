@@ -26,6 +26,8 @@ class Rate(BaseModel):
 
 
 class Size(BaseModel):
+    """A number of bytes, with its source."""
+
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     value: int
@@ -39,11 +41,11 @@ class RateTable(BaseModel):
 
     device: str
     default_profile: str
-    l2_bytes: Size
+    deferred_write_bytes: Size
     profiles: dict[str, dict[str, Rate]]
 
     def rates(self, profile: str | None = None) -> dict[str, Rate]:
-        """Rates by resource: ``memory``, ``half``, ``tf32``, ``fp32``, ``fp64``, and ``fp8``/``fp4`` where the device
+        """Rates by resource: ``memory``, ``l2``, ``half``, ``tf32``, ``fp32``, ``fp64``, and ``fp8``/``fp4`` where the device
         has them. Raises KeyError naming the profiles there are."""
         name = profile or self.default_profile
         if name not in self.profiles:
