@@ -1,5 +1,29 @@
-"""Addresses of this app."""
+"""Addresses of the pages. Every one is a permalink; lists take their filters as parameters."""
 
-from django.urls import URLPattern
+from django.contrib.auth import views as auth
+from django.urls import path
 
-urlpatterns: list[URLPattern] = []
+from portal.pages.views import actions, attempts, campaigns, evaluations, events, fleet, glossary, problems, solutions
+
+urlpatterns = [
+    path("", campaigns.home, name="home"),
+    path("campaigns/", campaigns.campaign_list, name="campaign-list"),
+    path("campaigns/<slug:name>/", campaigns.campaign_detail, name="campaign-detail"),
+    path("problems/", problems.problem_list, name="problem-list"),
+    path("problems/<slug:name>/", problems.problem_detail, name="problem-detail"),
+    path("attempts/", attempts.attempt_list, name="attempt-list"),
+    path("attempts/<slug:commit>/", attempts.attempt_detail, name="attempt-detail"),
+    path("attempts/<slug:commit>/review", actions.attempt_review, name="attempt-review"),
+    path("attempts/<slug:commit>/merge", actions.attempt_merge, name="attempt-merge"),
+    path("attempts/<slug:commit>/rerun", actions.attempt_rerun, name="attempt-rerun"),
+    path("compare/", attempts.compare, name="attempt-compare"),
+    path("evaluations/<int:pk>/", evaluations.evaluation_detail, name="evaluation-detail"),
+    path("evaluations/<int:pk>/rerun", actions.evaluation_rerun, name="evaluation-rerun"),
+    path("solutions/", solutions.solution_list, name="solution-list"),
+    path("fleet/", fleet.device_list, name="device-list"),
+    path("events/", events.event_list, name="event-list"),
+    path("glossary/", glossary.glossary, name="glossary"),
+    path("login/", auth.LoginView.as_view(template_name="accounts/login.html", extra_context={"title": "Log in"}),
+         name="login"),
+    path("logout/", auth.LogoutView.as_view(), name="logout"),
+]

@@ -1,0 +1,273 @@
+"""Plots as plain data for plotly.js, each with its table twin. The browser script draws; nothing is drawn here.
+
+Colours are written as ``var(--name)``: the script resolves them, so that a plot follows the page into the dark.
+Text inside a plot is an agent's text in a place where Plotly reads a little HTML: it is escaped by ``plot_text``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from django.urls import reverse
+
+from portal.evaluations.models import WorkloadResult
+from portal.evaluations.scores import Point
+from portal.pages import formatting, tables, text
+from portal.pages.tables import Column, Table
+from portal.pages.verdicts import VERDICTS, look
+
+NO_SCORE = -0.06  # where attempts without a score stand, below the axis of scores
+
+
+@dataclass(frozen=True, slots=True)
+class Chart:
+    """``figure`` is {data, layout}; ``summary`` says in words what one sees; ``table`` holds the same numbers."""
+
+    id: str
+    title: str
+    summary: str
+    figure: dict[str, Any]
+    table: Table
+    height: int = 340
+    twin: str = "The same as a table"
+    twin_open: bool = False
+
+    @property
+    def data_id(self) -> str:
+        return f"{self.id}-data"
+
+
+def plot_text(value: object, limit: int = 80) -> str:
+    """A stranger's text for a hover label: one line, and nothing that Plotly would read as markup."""
+    return text.label(value, limit).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
+def _layout(**more: Any) -> dict[str, Any]:
+    axis = {"gridcolor": "var(--rule)", "linecolor": "var(--rule-strong)", "zeroline": False, "ticks": "outside",
+            "tickcolor": "var(--rule-strong)", "ticklen": 4, "automargin": True, "fixedrange": False}
+    layout: dict[str, Any] = {
+        "paper_bgcolor": "rgba(0,0,0,0)", "plot_bgcolor": "rgba(0,0,0,0)",
+        "font": {"color": "var(--ink-soft)", "size": 12},
+        "margin": {"l": 52, "r": 16, "t": 12, "b": 44}, "hovermode": "closest",
+        "hoverlabel": {"bgcolor": "var(--surface)", "bordercolor": "var(--rule-strong)",
+                       "font": {"color": "var(--ink)", "size": 12}, "align": "left"},
+        "legend": {"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom", "font": {"color": "var(--ink-soft)"}},
+        "xaxis": dict(axis), "yaxis": dict(axis), "dragmode": "pan",
+    }
+    for key, value in more.items():
+        if isinstance(value, dict) and isinstance(layout.get(key), dict):
+            layout[key] = {**layout[key], **value}
+        else:
+            layout[key] = value
+    return layout
+
+
+def _line(value: float, words: str, *, vertical: bool = False) -> tuple[dict[str, Any], dict[str, Any]]:
+    """A dashed reference line over the plot's whole width (or height) with its name at the end."""
+    across, along = ("x", "y") if not vertical else ("y", "x")
+    shape = {"type": "line", f"{across}ref": "paper", f"{across}0": 0, f"{across}1": 1,
+             f"{along}0": value, f"{along}1": value, "line": {"color": "var(--ink-faint)", "width": 1, "dash": "dot"}}
+    note = {"text": words, "showarrow": False, f"{across}ref": "paper", across: 1, along: value,
+            "xanchor": "right", "yanchor": "bottom", "font": {"size": 11, "color": "var(--ink-faint)"}}
+    return shape, note
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """One attempt of a history: its number in order of finishing, and what kind of improvement it was, if any."""
+
+    number: int
+    point: Point
+    improvement: str
+    """``new best``, ``unproven`` (a better score, but within the noise), or nothing."""
+
+    @property
+    def url(self) -> str:
+        return reverse("attempt-detail", args=[self.point.commit])
+
+
+def marks(points: Sequence[Point]) -> list[Mark]:
+    """Number the points of ``scores.running_best`` and say which improved."""
+    result = []
+    for number, point in enumerate(points, start=1):
+        better = (
+            point.sol_score is not None and point.best_sol_score is not None
+            and point.sol_score > point.best_sol_score
+        )
+        result.append(Mark(number, point, "new best" if point.is_new_best else "unproven" if better else ""))
+    return result
+
+
+def score_history(history: Sequence[Mark]) -> Chart:
+    """SOL score over attempts: a marker per attempt in the shape of its verdict, and the running best as a step."""
+    traces: list[dict[str, Any]] = []
+    led = [mark for mark in history if mark.point.best_sol_score is not None]
+    if led:
+        best = [mark.point.best_sol_score for mark in led]
+        traces.append({
+            "type": "scatter", "mode": "lines", "name": "running best",
+            "x": [mark.number for mark in led] + [history[-1].number + 0.5], "y": [*best, best[-1]],
+            "line": {"shape": "hv", "color": "var(--accent)", "width": 2}, "hoverinfo": "skip",
+        })
+    for verdict, shown in VERDICTS.items():
+        group = [mark for mark in history if mark.point.verdict == verdict]
+        if not group:
+            continue
+        leading = [mark.improvement == "new best" for mark in group]
+        traces.append({
+            "type": "scatter", "mode": "markers", "name": shown.word,
+            "x": [mark.number for mark in group],
+            "y": [NO_SCORE if mark.point.sol_score is None else min(mark.point.sol_score, 1.15) for mark in group],
+            "customdata": [mark.url for mark in group],
+            "text": [_hover(mark) for mark in group], "hovertemplate": "%{text}<extra></extra>",
+            "marker": {
+                "symbol": shown.marker, "size": [10 if first else 7 for first in leading],
+                "opacity": [1 if first or verdict != "passed" else 0.55 for first in leading],
+                "color": f"var(--{shown.tone})", "line": {"width": 1, "color": f"var(--{shown.tone})"},
+            },
+        })
+    lines = [_line(0.5, "baseline 0.5"), _line(1.0, "limit 1.0")]
+    scoreless = any(mark.point.sol_score is None for mark in history)
+    top = max((mark.point.sol_score or 0 for mark in history), default=0)
+    ticks = [0, 0.25, 0.5, 0.75, 1]
+    layout = _layout(
+        xaxis={"title": {"text": "attempt"}, "range": [0, len(history) + 1], "showgrid": False},
+        yaxis={"title": {"text": "SOL score"}, "range": [-0.12 if scoreless else -0.02, 1.2 if top > 1.05 else 1.07],
+               "tickvals": ([NO_SCORE] if scoreless else []) + ticks,
+               "ticktext": (["no score"] if scoreless else []) + [f"{tick:g}" for tick in ticks]},
+        shapes=[shape for shape, _ in lines], annotations=[note for _, note in lines],
+    )
+    passed = sum(mark.point.verdict == "passed" for mark in history)
+    best_score = history[-1].point.best_sol_score if history else None
+    summary = f"{len(history)} attempts, {passed} passed; best SOL score {formatting.score(best_score)}."
+    return Chart("score-history", "SOL score over attempts", summary, {"data": traces, "layout": layout},
+                 history_table(history))
+
+
+def _hover(mark: Mark) -> str:
+    point = mark.point
+    numbers = [f"S {formatting.score(point.sol_score)}", formatting.times(point.speedup),
+               formatting.microseconds(point.latency_us)]
+    parts = [
+        f"<b>#{mark.number} {look(point.verdict).word}</b> · {plot_text(point.agent, 40)}",
+        plot_text(point.subject),
+        " · ".join(number for number in numbers if not number.endswith(formatting.NOTHING)),
+        {"unproven": "within the noise of the best: unproven"}.get(mark.improvement, mark.improvement),
+    ]
+    return "<br>".join(part for part in parts if part)
+
+
+def history_table(history: Sequence[Mark]) -> Table:
+    """The same history as rows, newest first."""
+    columns = [
+        Column("number", "#", lambda m: m.number, numeric=True),
+        Column("commit", "commit", lambda m: m.point.commit, tables.short_commit, link=lambda m: m.url),
+        Column("agent", "agent", lambda m: m.point.agent),
+        Column("subject", "what was tried", lambda m: m.point.subject, lambda v, _: text.label(v, 90), css="grow"),
+        Column("verdict", "verdict", lambda m: m.point.verdict, tables.badge),
+        Column("sol_score", "S", lambda m: m.point.sol_score, tables.score, numeric=True, term="sol-score"),
+        Column("best_sol_score", "best S", lambda m: m.point.best_sol_score, tables.score, numeric=True),
+        Column("speedup", "speedup", lambda m: m.point.speedup, tables.times, numeric=True, term="speedup"),
+        Column("latency_us", "latency (µs)", lambda m: m.point.latency_us, tables.microseconds, numeric=True,
+               term="latency"),
+        Column("improvement", "improvement", lambda m: m.improvement, lambda v, _: v, term="unproven"),
+        Column("finished_at", "finished (UTC)", lambda m: m.point.at),
+    ]
+    return Table("history", "Attempts in order of finishing, newest first", columns, list(reversed(history)),
+                 caption_hidden=True, empty="No attempt has been evaluated in this track yet.")
+
+
+def workload_latency(rows: Iterable[WorkloadResult], workload_table: Table, *, twin: str = "") -> Chart:
+    """Per workload, on a log axis: the bound, the baseline and the attempt with its interval."""
+    rows = [row for row in rows if row.latency_us or row.baseline_us or row.t_sol_us]
+    names = [f"{row.index} · {formatting.axes(row.axes, limit=34)}" if row.axes else str(row.index) for row in rows]
+    names = [f"{name} (held out)" if row.heldout else name for name, row in zip(names, rows, strict=True)]
+    traces: list[dict[str, Any]] = []
+    span_x: list[float | None] = []
+    span_y: list[str | None] = []
+    for name, row in zip(names, rows, strict=True):
+        ends = [v for v in (row.t_sol_us, row.baseline_us, row.latency_us) if v]
+        span_x += [min(ends), max(ends), None]
+        span_y += [name, name, None]
+    traces.append({"type": "scatter", "mode": "lines", "x": span_x, "y": span_y, "hoverinfo": "skip",
+                   "showlegend": False, "line": {"color": "var(--rule-strong)", "width": 1}})
+    kinds = [
+        ("bound T_SOL", "t_sol_us", "line-ns-open", "var(--ink)", 13, 2),
+        ("baseline T_b", "baseline_us", "circle-open", "var(--ink-soft)", 9, 1.5),
+        ("attempt T_k", "latency_us", "circle", "var(--accent)", 9, 1),
+    ]
+    for title, field, symbol, colour, size, width in kinds:
+        having = [(name, row) for name, row in zip(names, rows, strict=True) if getattr(row, field)]
+        if not having:
+            continue
+        trace: dict[str, Any] = {
+            "type": "scatter", "mode": "markers", "name": title,
+            "x": [getattr(row, field) for _, row in having], "y": [name for name, _ in having],
+            "text": [formatting.microseconds(getattr(row, field)) for _, row in having],
+            "hovertemplate": f"{title}: %{{text}}<extra>%{{y}}</extra>",
+            "marker": {"symbol": symbol, "size": size, "color": colour, "line": {"color": colour, "width": width}},
+        }
+        if field == "latency_us":
+            trace["error_x"] = {
+                "type": "data", "symmetric": False, "thickness": 1.2, "width": 3, "color": colour,
+                "array": [max(0.0, (row.latency_high_us or row.latency_us) - row.latency_us) for _, row in having],
+                "arrayminus": [max(0.0, row.latency_us - (row.latency_low_us or row.latency_us)) for _, row in having],
+            }
+        traces.append(trace)
+    layout = _layout(
+        xaxis={"type": "log", "title": {"text": "latency (µs), log scale"}, "dtick": "D2",
+               "minor": {"showgrid": False}},
+        yaxis={"type": "category", "autorange": "reversed", "ticks": "", "showgrid": False, "fixedrange": True,
+               "categoryorder": "array", "categoryarray": names, "tickfont": {"size": 11}},
+        margin={"l": 8, "r": 16, "t": 12, "b": 44},
+    )
+    faster = sum(1 for r in rows if r.latency_us and r.baseline_us and r.latency_us < r.baseline_us)
+    summary = f"{len(rows)} workloads; the attempt is faster than the baseline on {faster}."
+    return Chart("workload-latency", "Latency per workload", summary, {"data": traces, "layout": layout},
+                 workload_table, height=110 + 26 * max(3, len(rows)), twin=twin or "The same as a table",
+                 twin_open=bool(twin))
+
+
+def problem_speedups(rows: Sequence[tuple[str, str, float | None, float | None]], table: Table) -> Chart:
+    """A campaign at a glance: best speedup per problem, fastest first, against 1×. Rows: name, url, speedup, S."""
+    known = sorted(((n, u, s, v) for n, u, s, v in rows if s), key=lambda row: -row[2])
+    names = [name for name, *_ in known]
+    stems_x: list[float | None] = []
+    stems_y: list[str | None] = []
+    for name, _, speedup, _ in known:
+        stems_x += [1, speedup, None]
+        stems_y += [name, name, None]
+    groups = [
+        ("beats the baseline", "circle", "var(--good)", lambda s: s > 1),
+        ("does not", "circle-open", "var(--ink-soft)", lambda s: s <= 1),
+    ]
+    traces: list[dict[str, Any]] = [{
+        "type": "scatter", "mode": "lines", "x": stems_x, "y": stems_y, "hoverinfo": "skip", "showlegend": False,
+        "line": {"color": "var(--rule-strong)", "width": 2},
+    }]
+    for title, symbol, colour, belongs in groups:
+        group = [row for row in known if belongs(row[2])]
+        if group:
+            traces.append({
+                "type": "scatter", "mode": "markers", "name": title,
+                "x": [row[2] for row in group], "y": [row[0] for row in group],
+                "customdata": [row[1] for row in group],
+                "text": [f"<b>{plot_text(row[0])}</b><br>{formatting.times(row[2])} · S {formatting.score(row[3])}"
+                         for row in group],
+                "hovertemplate": "%{text}<extra></extra>",
+                "marker": {"symbol": symbol, "size": 10, "color": colour, "line": {"color": colour, "width": 1.5}},
+            })
+    shape, note = _line(1, "baseline 1×", vertical=True)
+    note.update({"y": 1, "yanchor": "bottom", "x": 0})  # on a log axis an annotation's place is an exponent
+    layout = _layout(
+        xaxis={"type": "log", "title": {"text": "speedup over baseline (×), log scale"}, "dtick": "D2"},
+        yaxis={"type": "category", "autorange": "reversed", "ticks": "", "showgrid": False, "fixedrange": True,
+               "categoryorder": "array", "categoryarray": names},
+        margin={"l": 8, "r": 16, "t": 20, "b": 44}, shapes=[shape], annotations=[note],
+    )
+    faster = sum(1 for _, _, s, _ in known if s > 1)
+    summary = f"{len(known)} problems with a passed attempt; {faster} faster than the baseline."
+    return Chart("problem-speedups", "Best speedup per problem", summary, {"data": traces, "layout": layout}, table,
+                 height=110 + 24 * max(3, len(known)), twin="Problems", twin_open=True)

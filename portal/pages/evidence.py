@@ -1,0 +1,148 @@
+"""What one evaluation found, prepared for its page: numbers, tables, build report, logs and environment.
+
+Reads the stored result through its schema; a result that does not fit it (a newer or damaged record) is shown by its
+columns alone. Everything textual in it came through the candidate's hands and is bounded here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from pydantic import ValidationError
+
+from agentcore.judge.result import BuildReport, EnvironmentStamp, EvaluationResult
+from portal.evaluations.models import Evaluation
+from portal.pages import charts, formatting, listings, tables, text
+from portal.pages.tables import Column, Table
+
+
+@dataclass(slots=True)
+class Evidence:
+    """Everything the outcome part of an attempt's or evaluation's page shows."""
+
+    evaluation: Evaluation
+    stats: list[dict[str, str]]
+    message: text.Shown
+    checks: Table
+    failed: int
+    workloads: Table | None = None
+    heldout: Table | None = None
+    chart: charts.Chart | None = None
+    build: BuildReport | None = None
+    resources: Table | None = None
+    build_log: text.Shown | None = None
+    runner_log: text.Shown | None = None
+    stamp: list[tuple[str, str]] = field(default_factory=list)
+    assumptions: list[str] = field(default_factory=list)
+    seconds: list[tuple[str, str]] = field(default_factory=list)
+
+
+def gather(evaluation: Evaluation) -> Evidence:
+    """Two queries: workloads and checks."""
+    rows = list(evaluation.workloads.all())
+    checks = list(evaluation.checks.all())
+    result = _result(evaluation)
+    raw = evaluation.result if isinstance(evaluation.result, dict) else {}
+    details = {
+        (str(w.get("uuid", "")), bool(w.get("heldout"))): w
+        for w in raw.get("workloads") or [] if isinstance(w, dict)
+    }
+    public, heldout = [r for r in rows if not r.heldout], [r for r in rows if r.heldout]
+    found = Evidence(
+        evaluation=evaluation, stats=_stats(evaluation, public), message=text.block(evaluation.message, lines=40),
+        checks=listings.checks(checks), failed=sum(check.status == "fail" for check in checks),
+    )
+    if public:
+        found.workloads = listings.workloads(public, details, caption_hidden=True)
+        if any(row.latency_us for row in public):
+            found.chart = charts.workload_latency(public, found.workloads, twin="Per workload")
+    if heldout:
+        found.heldout = listings.workloads(heldout, details, caption="Held-out workloads")
+        found.heldout.name = "heldout"
+    if result is not None:
+        _from_result(found, result)
+    return found
+
+
+def _result(evaluation: Evaluation) -> EvaluationResult | None:
+    if evaluation.result is None:
+        return None
+    try:
+        return EvaluationResult.model_validate(evaluation.result)
+    except ValidationError:
+        return None
+
+
+def _from_result(found: Evidence, result: EvaluationResult) -> None:
+    found.build = result.build
+    if result.build is not None:
+        found.build_log = text.block(result.build.log)
+        found.resources = _resources(result.build)
+    found.runner_log = text.block(result.runner_log, keep="end")
+    found.stamp = _stamp(result.stamp)
+    found.seconds = [(text.label(name, 40), formatting.seconds(value)) for name, value in
+                     list(result.seconds.items())[:20]]
+    seen: dict[str, None] = {}
+    for workload in result.workloads:
+        for assumption in (workload.bound.assumptions if workload.bound else []):
+            seen.setdefault(text.label(assumption, 300))
+    found.assumptions = list(seen)[:20]
+
+
+def _stats(evaluation: Evaluation, rows: list[Any]) -> list[dict[str, str]]:
+    faster = sum(bool(r.latency_us and r.baseline_us and r.latency_us < r.baseline_us) for r in rows)
+    return [
+        {"label": "SOL score", "value": formatting.score(evaluation.sol_score), "note": "0.5 baseline, 1 limit",
+         "term": "sol-score"},
+        {"label": "speedup", "value": formatting.times(evaluation.speedup), "note": "geometric mean of T_b / T_k",
+         "term": "speedup"},
+        {"label": "latency", "value": formatting.microseconds(evaluation.latency_geomean_us),
+         "note": "geometric mean over workloads", "term": "latency"},
+        {"label": "faster than baseline", "value": f"{faster} / {len(rows)}" if rows else formatting.NOTHING,
+         "note": "workloads", "term": "baseline"},
+    ]
+
+
+def _resources(build: BuildReport) -> Table | None:
+    if not build.resources:
+        return None
+
+    def size(value: Any, _row: Any) -> str:
+        return f"{value:,}" if value is not None else formatting.NOTHING
+
+    columns = [
+        Column("name", "function", lambda r: r.name, tables.code, css="grow"),
+        Column("arch", "target", lambda r: r.arch),
+        Column("registers", "registers", lambda r: r.registers, size, numeric=True),
+        Column("spill_store_bytes", "spill stores (B)", lambda r: r.spill_store_bytes, size, numeric=True),
+        Column("spill_load_bytes", "spill loads (B)", lambda r: r.spill_load_bytes, size, numeric=True),
+        Column("stack_bytes", "stack (B)", lambda r: r.stack_bytes, size, numeric=True),
+        Column("shared_bytes", "shared memory (B)", lambda r: r.shared_bytes, size, numeric=True),
+        Column("constant_bytes", "constants (B)", lambda r: r.constant_bytes, size, numeric=True),
+        Column("barriers", "barriers", lambda r: r.barriers, size, numeric=True),
+    ]
+    return Table("resources", "What the compiler reported per function", columns, build.resources[:200],
+                 row_class=lambda r: "is-fail" if r.spill_store_bytes or r.spill_load_bytes else "")
+
+
+def _stamp(stamp: EnvironmentStamp) -> list[tuple[str, str]]:
+    """Names and values, without the ones that were not recorded."""
+    def spread(values: list[Any], unit: str) -> str:
+        if not values:
+            return ""
+        low, high = min(values), max(values)
+        shown = formatting.significant(low) if low == high else (
+            f"{formatting.significant(low)} – {formatting.significant(high)}")
+        return f"{shown} {unit}"
+
+    values = [
+        ("hardware", stamp.hardware.value), ("device", stamp.device_name), ("device UUID", stamp.device_uuid),
+        ("host", stamp.host), ("driver", stamp.driver), ("CUDA", stamp.cuda), ("torch", stamp.torch),
+        ("Python", stamp.python), ("compiler", stamp.compiler), ("sandbox", stamp.sandbox),
+        ("harness", stamp.harness_version), ("threads", "" if stamp.threads is None else str(stamp.threads)),
+        ("SM clock", spread(stamp.sm_clock_mhz, "MHz")), ("memory clock", spread(stamp.memory_clock_mhz, "MHz")),
+        ("temperature", spread(stamp.temperature_c, "°C")), ("power", spread(stamp.power_w, "W")),
+        ("throttling", ", ".join(stamp.throttle_reasons)), ("canary", spread(stamp.canary_us, "µs")),
+    ]
+    return [(name, text.label(value, 200)) for name, value in values if value]

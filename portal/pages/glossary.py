@@ -1,0 +1,83 @@
+"""What the words on the pages mean. Anchors are used by table headers (`Column.term`)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from agentcore.vocabulary import CheckName
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    anchor: str
+    word: str
+    meaning: str
+    formula: str = ""
+
+
+TERMS: tuple[Term, ...] = (
+    Term("problem", "problem", "A kernel to optimise: axes, inputs, outputs and a PyTorch reference that says what is "
+         "right, with the workloads it is measured on."),
+    Term("workload", "workload", "Concrete axis values of a problem, where its inputs come from, and how close the "
+         "outputs must be."),
+    Term("held-out", "held-out workload", "A workload that no agent has seen. It is judged like the others and "
+         "reported apart, so that a kernel tuned to the listed shapes only is recognised."),
+    Term("tolerance", "tolerance", "How far an output may be from the reference: an absolute and a relative bound that "
+         "a required share of the elements must meet (99 % unless the workload says otherwise)."),
+    Term("hardware", "hardware", "A class of device with one table of peak rates, such as h200 or cpu. Times of "
+         "different hardware are never ranked together."),
+    Term("attempt", "attempt", "One commit that changes one problem's kernel in one language. Attempts that failed "
+         "stay: their branch, result and handoff are part of the record."),
+    Term("evaluation", "evaluation", "One judged run of an attempt on one device by one version of the harness. It is "
+         "never edited; a later one supersedes it."),
+    Term("verdict", "verdict", "How an evaluation ended. Only a passed one carries times that count."),
+    Term("check", "check", "One named finding of an evaluation: pass, fail or skip, with a message."),
+    Term("latency", "latency, T_k", "Time per call by the judge's own clock, with cold caches and fresh inputs every "
+         "call. For a whole problem: the geometric mean over its workloads."),
+    Term("interval", "interval", "The confidence interval of a latency over repeated batches."),
+    Term("baseline", "baseline, T_b", "The fastest verified PyTorch attempt at the problem on the same hardware: "
+         "eager, compiled, hand-optimised or a library call."),
+    Term("bound", "bound, T_SOL", "The Speed-of-Light time: what the hardware needs at its peak rates for the "
+         "necessary work alone, each input byte read once, each output byte written once, and the arithmetic on the "
+         "fastest unit that meets the tolerance. No honest kernel is faster.",
+         "T_SOL = max over resources of work / peak rate"),
+    Term("sol-score", "SOL score, S", "Where a kernel stands between the baseline (0.5) and the limit (1). A problem's "
+         "score is the mean over its workloads.", "S = 1 / (1 + (T_k − T_SOL) / (T_b − T_SOL))"),
+    Term("headroom", "headroom", "What is left to the limit.", "1 − S"),
+    Term("speedup", "speedup", "How many times faster than the baseline: the geometric mean of T_b / T_k over the "
+         "workloads, and over the problems for a campaign."),
+    Term("unproven", "unproven", "A difference inside the noise of the two measurements. The running best moves only "
+         "for an improvement beyond it."),
+    Term("campaign", "campaign", "Work on a set of problems in one language on one hardware, with a budget."),
+    Term("handoff", "handoff", "The body of an attempt's commit: what was tried, what was learned, what to try next."),
+    Term("lineage", "lineage", "The attempts that an attempt was built on: the commits' parents."),
+    Term("solution", "solution", "An attempt that an engineer reviewed and merged into the public repository."),
+    Term("claim", "claim", "A worker's taking of an evaluation, under a lease that it must renew. An evaluation that "
+         "outlived several claims ends as an infra error."),
+    Term("priority", "priority", "Who goes first in the queue: a rerun asked for by an engineer, then baselines, then "
+         "agents' attempts."),
+    Term("stamp", "environment stamp", "Device, driver, compiler, clocks and harness behind a number. Numbers with "
+         "different stamps are shown together and never silently compared."),
+    Term("canary", "canary", "A known kernel timed before and after the candidate. When it is slow, the device was "
+         "disturbed or throttled, and the evaluation is not counted."),
+)
+
+CHECKS: dict[CheckName, str] = {
+    CheckName.COMPILES: "The confined compiler produced the entry point.",
+    CheckName.LOADS: "The runner loaded the kernel, and it answered its first call.",
+    CheckName.RUNS: "Every call returned 0, and no device error followed.",
+    CheckName.IN_TIME: "No build, load or call passed its limit.",
+    CheckName.INPUTS_INTACT: "Nothing wrote, or tried to write, an input.",
+    CheckName.OUTPUTS_WRITTEN: "Every element of every output was written since it was poisoned.",
+    CheckName.GUARDS_INTACT: "No byte around an output changed.",
+    CheckName.MATCHES_REFERENCE: "The outputs agree with the reference within the tolerance.",
+    CheckName.FRESH_EVERY_CALL: "Results follow the inputs of the very call, not an earlier one's.",
+    CheckName.COMPLETE_ON_TIME: "All work of a call was done when the call was counted as done.",
+    CheckName.CHANNEL_INTACT: "The runner spoke only the protocol, in turn, and stayed alive.",
+    CheckName.STEADY_WORK: "Calls cost the same one by one and in a batch, early and late.",
+    CheckName.CLOCK_AGREES: "The runner's own clock agrees with the judge's.",
+    CheckName.BELOW_LIGHT_SPEED: "No workload was faster than its bound.",
+    CheckName.SANDBOXED: "Build and run were confined, and nothing was left behind.",
+    CheckName.QUIET_DEVICE: "The canary says that the device ran undisturbed.",
+    CheckName.LANGUAGE_RULES: "Only what the language allows was used.",
+}

@@ -1,0 +1,148 @@
+"""The tables that more than one page shows: attempts, workloads, checks, evaluations."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from django.urls import reverse
+
+from portal.evaluations.models import CheckResult, WorkloadResult
+from portal.pages import formatting, tables, text
+from portal.pages.tables import Column, Table
+
+
+def attempt_url(attempt: Any) -> str:
+    return reverse("attempt-detail", args=[attempt.commit])
+
+
+def _outcome(attempt: Any) -> str:
+    """The verdict where there is one, else where the work stands."""
+    if attempt.work_state in ("queued", "running"):
+        return attempt.work_state
+    return attempt.outcome_verdict or attempt.work_state or "none"
+
+
+ATTEMPT_COLUMNS: tuple[Column, ...] = (
+    Column("commit", "commit", lambda a: a.commit, tables.short_commit, link=attempt_url),
+    Column("problem", "problem", lambda a: a.problem.name, order="problem__name",
+           link=lambda a: f"{a.problem.get_absolute_url()}?language={a.language}"),
+    Column("language", "language", lambda a: a.language, order="language"),
+    Column("hardware", "hardware", lambda a: a.work_hardware, order="work_hardware"),
+    Column("agent", "agent", lambda a: a.agent.name, order="agent__name"),
+    Column("subject", "what was tried", lambda a: a.subject, lambda v, _: text.label(v, 100), css="grow"),
+    Column("verdict", "verdict", _outcome, tables.badge, order="outcome_verdict", term="verdict"),
+    Column("sol_score", "S", lambda a: a.outcome_score, tables.score, numeric=True, order="outcome_score",
+           term="sol-score"),
+    Column("speedup", "speedup", lambda a: a.outcome_speedup, tables.times, numeric=True, order="outcome_speedup",
+           term="speedup"),
+    Column("latency_us", "latency (µs)", lambda a: a.outcome_latency, tables.microseconds, numeric=True,
+           order="outcome_latency", term="latency"),
+    Column("received_at", "received (UTC)", lambda a: a.received_at, order="received_at", css="nowrap"),
+)
+ATTEMPT_ORDER = {column.key: column.order for column in ATTEMPT_COLUMNS if column.order}
+
+
+def attempts(rows: Any, *, without: Sequence[str] = (), **more: Any) -> Table:
+    """Attempts from ``queries.with_outcome``; ``without`` leaves out columns that the page already states."""
+    columns = [column for column in ATTEMPT_COLUMNS if column.key not in without]
+    more.setdefault("caption", "Attempts")
+    return Table("attempts", columns=columns, rows=rows, **more)
+
+
+def _error(value: Any, _row: Any) -> str:
+    return formatting.significant(value, 2)
+
+
+def _axes_plain(row: WorkloadResult) -> dict[str, Any]:
+    return row.axes
+
+
+def _ratio(row: WorkloadResult) -> float | None:
+    return row.baseline_us / row.latency_us if row.baseline_us and row.latency_us else None
+
+
+def _interval(row: WorkloadResult) -> str:
+    if row.latency_low_us is None or row.latency_high_us is None:
+        return ""
+    return f"{formatting.significant(row.latency_low_us)}–{formatting.significant(row.latency_high_us)}"
+
+
+def workloads(rows: Sequence[WorkloadResult], details: dict[tuple[str, bool], dict[str, Any]], **more: Any) -> Table:
+    """Per workload: latency with its interval, baseline, bound, speedup, S and errors.
+
+    ``details`` maps (uuid, heldout) to the workload's entry in the stored result, for what has no column.
+    """
+
+    def detail(row: WorkloadResult, key: str) -> Any:
+        return details.get((row.uuid, row.heldout), {}).get(key)
+
+    columns = [
+        Column("index", "#", lambda r: r.index, numeric=True, order="index"),
+        Column("axes", "workload", _axes_plain, tables.axes, css="axes-cell"),
+        Column("verdict", "verdict", lambda r: r.verdict, tables.badge),
+        Column("latency_us", "latency (µs)", lambda r: r.latency_us, tables.microseconds, numeric=True,
+               term="latency"),
+        Column("interval_us", "interval (µs)", _interval, lambda v, _: v or formatting.NOTHING, numeric=True,
+               term="interval", css="soft"),
+        Column("baseline_us", "T_b (µs)", lambda r: r.baseline_us, tables.microseconds, numeric=True,
+               term="baseline"),
+        Column("t_sol_us", "T_SOL (µs)", lambda r: r.t_sol_us, tables.microseconds, numeric=True, term="bound"),
+        Column("speedup", "speedup", _ratio, tables.times, numeric=True, term="speedup"),
+        Column("sol_score", "S", lambda r: r.sol_score, tables.score, numeric=True, term="sol-score"),
+        Column("limiter", "limited by", lambda r: (detail(r, "bound") or {}).get("limiter"), term="bound"),
+        Column("max_abs_error", "max abs error", lambda r: detail(r, "max_abs_error"), _error, numeric=True,
+               term="tolerance"),
+        Column("max_rel_error", "max rel error", lambda r: detail(r, "max_rel_error"), _error, numeric=True),
+        Column("matched", "matched", lambda r: detail(r, "matched_ratio"), _matched, numeric=True),
+        Column("timing", "timed by", lambda r: detail(r, "timing_method")),
+        Column("uuid", "uuid", lambda r: r.uuid, lambda v, _: text.label(v, 13), css="soft"),
+    ]
+    if any(row.heldout for row in rows):
+        columns.insert(2, Column("heldout", "held out", lambda r: r.heldout, term="held-out"))
+    more.setdefault("caption", "Per workload")
+    return Table("workloads", columns=columns, rows=rows, **more)
+
+
+def _matched(value: Any, _row: Any) -> str:
+    # 99.97 % must not read as 100 %: the difference is a verdict.
+    if value is None:
+        return formatting.NOTHING
+    return "100 %" if value == 1 else f"{min(value * 100, 99.999):.3f} %".replace(".000", "")
+
+
+def checks(rows: Iterable[CheckResult]) -> Table:
+    """Every check, failed ones first."""
+    order = {"fail": 0, "pass": 1, "skip": 2}
+    ordered = sorted(rows, key=lambda check: (order.get(check.status, 3), check.workload_index is not None,
+                                              check.workload_index or 0))
+    columns = [
+        Column("status", "result", lambda c: c.status, tables.badge),
+        Column("name", "check", lambda c: c.name, tables.code,
+               link=lambda c: f"{reverse('glossary')}#check-{c.name}"),
+        Column("workload", "workload", lambda c: c.workload_index,
+               lambda v, _: formatting.NOTHING if v is None else f"#{v}", numeric=True),
+        Column("message", "message", lambda c: c.message,
+               lambda v, _: text.block(v, characters=1200, lines=20).text or formatting.NOTHING, css="grow message"),
+    ]
+    return Table("checks", "Checks", columns, ordered, empty="No checks were recorded.",
+                 row_class=lambda check: f"is-{check.status}")
+
+
+def evaluations(rows: Any, **more: Any) -> Table:
+    """Evaluations, whatever their state."""
+    columns = [
+        Column("id", "evaluation", lambda e: e.pk, lambda v, _: f"#{v}", link=lambda e: e.get_absolute_url()),
+        Column("hardware", "hardware", lambda e: e.hardware),
+        Column("state", "state", lambda e: e.state, tables.badge),
+        Column("verdict", "verdict", lambda e: e.verdict or None,
+               lambda v, r: tables.badge(v, r) if v else formatting.NOTHING),
+        Column("sol_score", "S", lambda e: e.sol_score, tables.score, numeric=True, term="sol-score"),
+        Column("latency_us", "latency (µs)", lambda e: e.latency_geomean_us, tables.microseconds, numeric=True),
+        Column("reason", "why", lambda e: e.reason),
+        Column("queued_at", "queued (UTC)", lambda e: e.queued_at, css="nowrap"),
+        Column("finished_at", "finished (UTC)", lambda e: e.finished_at, css="nowrap"),
+    ]
+    without = more.pop("without", ())
+    more.setdefault("caption", "Evaluations")
+    return Table("evaluations", columns=[c for c in columns if c.key not in without], rows=rows, **more)

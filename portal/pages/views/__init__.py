@@ -1,0 +1,1 @@
+"""One module per noun. A view reads the URL, asks queries and scores, and fills a template; it computes nothing."""

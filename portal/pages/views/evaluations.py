@@ -1,0 +1,36 @@
+"""One evaluation in full, whatever superseded it since."""
+
+from __future__ import annotations
+
+from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.shortcuts import get_object_or_404
+
+from portal.evaluations.models import Evaluation
+from portal.pages import evidence, live, tables
+from portal.pages.access import may_review
+
+
+def evaluation_detail(request: HttpRequest, pk: int) -> HttpResponse:
+    evaluation = get_object_or_404(
+        Evaluation.objects.select_related("attempt__problem", "attempt__agent", "duplicate_of__attempt", "baseline",
+                                          "requested_by").defer("baseline__result", "duplicate_of__result"), pk=pk
+    )
+    # ?format=json is the whole record as the judge wrote it; ?format=csv the per-workload table.
+    if request.GET.get("format") == "json" and not request.GET.get("table") and evaluation.result is not None:
+        return JsonResponse(evaluation.result, json_dumps_params={"indent": 1}, safe=False)
+    watched = live.watch(Evaluation.objects.filter(pk=pk))
+    if (same := live.unchanged(request, watched)) is not None:
+        return same
+    found = evidence.gather(evaluation)
+    newer = (
+        Evaluation.objects.filter(attempt=evaluation.attempt, hardware=evaluation.hardware,
+                                  state=Evaluation.State.DONE, finished_at__gt=evaluation.finished_at)
+        .order_by("-finished_at").only("id").first() if evaluation.finished_at else None
+    )
+    context = {
+        "title": f"Evaluation {pk}", "evaluation": evaluation, "attempt": evaluation.attempt, "evidence": found,
+        "shown": evaluation, "live": watched, "newer": newer, "may_review": may_review(request.user),
+    }
+    exported = [table for table in (found.workloads, found.heldout, found.checks) if table]
+    return tables.respond(request, "evaluations/detail.html", context, *exported,
+                          fragment="evaluations/_body.html")

@@ -1,0 +1,221 @@
+"""Problems: the list over all tracks, and one problem with its history in one track."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from django.db.models import Q
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404
+from django.urls import reverse
+
+from portal.attempts.models import Attempt
+from portal.evaluations import scores
+from portal.evaluations.models import Evaluation
+from portal.pages import charts, formatting, highlighting, listings, live, queries, tables
+from portal.pages.filters import ProblemFilter
+from portal.pages.queries import Track, TrackSummary
+from portal.pages.tables import Column, Table
+from portal.problems.models import Problem, Workload
+from portal.solutions.models import Solution
+
+
+def problem_list(request: HttpRequest) -> HttpResponse:
+    form = ProblemFilter(request.GET)
+    chosen = form.cleaned_data if form.is_valid() else {}
+    rows = _rows(chosen)
+    columns = _list_columns()
+    sort = request.GET.get("sort", "")
+    ordered = tables.sorted_rows(rows, columns, sort) if sort else rows
+    table = Table(
+        "problems", f"{len(rows):,} rows: one per problem, language and hardware", columns, ordered, sort=sort,
+        sortable=True, query=request.GET, page=tables.paginated(request, ordered, 200), empty=(
+            "No problem matches these filters." if any(chosen.values())
+            else "No problem yet. manage.py importproblems reads the problems directory."
+        ),
+    )
+    return tables.respond(request, "list.html", {"title": "Problems", "table": table, "form": form}, table)
+
+
+def _rows(chosen: dict[str, Any]) -> list[tuple[Problem, TrackSummary | None]]:
+    problems = Problem.objects.defer("definition", "reference", "brief").filter(is_active=True)
+    for word in (chosen.get("q") or "").split()[:8]:
+        problems = problems.filter(Q(name__icontains=word) | Q(description__icontains=word))
+    attempt_filter: dict[str, Any] = {}
+    if campaign := chosen.get("campaign"):
+        problems = problems.filter(campaigns=campaign)
+        attempt_filter["campaign"] = campaign
+    if chosen.get("language"):
+        attempt_filter["language"] = chosen["language"]
+    by_problem: dict[int, list[TrackSummary]] = {}
+    for (problem_id, track), summary in sorted(queries.track_summaries(**attempt_filter).items()):
+        if not chosen.get("hardware") or track.hardware == chosen["hardware"]:
+            by_problem.setdefault(problem_id, []).append(summary)
+    rows: list[tuple[Problem, TrackSummary | None]] = []
+    for problem in problems.distinct().order_by("name"):
+        rows += [(problem, summary) for summary in by_problem.get(problem.pk, [None])]
+    standing = chosen.get("standing")
+    if standing:
+        rows = [row for row in rows if _standing(row[1]) == standing]
+    return rows
+
+
+def _standing(summary: TrackSummary | None) -> str:
+    if summary is None or summary.best is None:
+        return "unsolved"
+    return "faster" if (summary.best.speedup or 0) > 1 else "slower"
+
+
+def _list_columns() -> list[Column]:
+    def of(field: str) -> Any:
+        return lambda row: getattr(row[1], field) if row[1] else None
+
+    def of_best(field: str) -> Any:
+        return lambda row: getattr(row[1].best, field) if row[1] and row[1].best else None
+
+    def url(row: tuple[Problem, TrackSummary | None]) -> str:
+        query = f"?language={row[1].track.language}&hardware={row[1].track.hardware}" if row[1] else ""
+        return row[0].get_absolute_url() + query
+
+    return [
+        Column("problem", "problem", lambda r: r[0].name, link=url, order="name"),
+        Column("title", "what it computes", lambda r: r[0].title or r[0].description, css="grow", order="title",
+               show=lambda v, _: tables.text.label(v, 80)),
+        Column("language", "language", lambda r: r[1].track.language if r[1] else None, order="language"),
+        Column("hardware", "hardware", lambda r: r[1].track.hardware if r[1] else None, order="hardware"),
+        Column("sol_score", "best S", of_best("sol_score"), tables.score, numeric=True, order="s", term="sol-score"),
+        Column("speedup", "speedup", of_best("speedup"), tables.times, numeric=True, order="x", term="speedup"),
+        Column("headroom", "headroom", of("headroom"), tables.score, numeric=True, order="h", term="headroom"),
+        Column("latency_us", "latency (µs)", of_best("latency_geomean_us"), tables.microseconds, numeric=True,
+               order="t", term="latency"),
+        Column("attempts", "attempts", of("attempts"), numeric=True, order="n"),
+        Column("passed", "passed", of("passed"), numeric=True, order="p"),
+        Column("last_attempt_at", "last attempt (UTC)", of("last_at"), order="l", css="nowrap"),
+    ]
+
+
+def problem_detail(request: HttpRequest, name: str) -> HttpResponse:
+    problem = get_object_or_404(Problem, name=name)
+    tracks = queries.tracks_of(problem.pk)
+    track = _chosen_track(request, tracks)
+    context: dict[str, Any] = {"title": problem.name, "problem": problem, "tracks": tracks, "track": track}
+    shown: list[Table] = []
+    if track is not None:
+        evaluations = Evaluation.objects.filter(
+            attempt__problem=problem, attempt__language=track.language, hardware=track.hardware
+        )
+        watched = live.watch(evaluations)
+        if (same := live.unchanged(request, watched)) is not None:
+            return same
+        context |= _track_context(request, problem, track, shown) | {"live": watched}
+    if not request.headers.get("HX-Request"):
+        context |= _definition_context(problem)
+        shown.append(context["workloads"])
+    return tables.respond(request, "problems/detail.html", context, *shown, fragment="problems/_track.html")
+
+
+def _chosen_track(request: HttpRequest, tracks: list[Track]) -> Track | None:
+    """The track the URL names, else the most recently attempted that agrees with as much of it as is given."""
+    language, hardware = request.GET.get("language"), request.GET.get("hardware")
+    fitting = [track for track in tracks if language in (None, "", track.language)
+               and hardware in (None, "", track.hardware)]
+    return fitting[0] if fitting else tracks[0] if tracks else None
+
+
+def _track_context(request: HttpRequest, problem: Problem, track: Track, shown: list[Table]) -> dict[str, Any]:
+    history = charts.marks(scores.running_best(problem, track.language, track.hardware))
+    score_chart = charts.score_history(history)
+    shown.append(score_chart.table)
+    context: dict[str, Any] = {"history": history, "score_chart": score_chart if history else None}
+    best = scores.best_evaluation(problem, track.language, track.hardware)
+    baseline = scores.current_baseline(problem, track.hardware)
+    if best is not None:
+        rows = list(best.workloads.all())
+        details = {(w.get("uuid", ""), bool(w.get("heldout"))): w for w in (best.result or {}).get("workloads", [])}
+        table = listings.workloads(rows, details, caption="Best attempt per workload", caption_hidden=True)
+        table.name = "latency"
+        context["latency_chart"] = charts.workload_latency([row for row in rows if not row.heldout], table)
+        shown.append(table)
+    context |= {
+        "best": best, "baseline": baseline,
+        "solution": Solution.objects.filter(
+            problem=problem, language=track.language, hardware=track.hardware, superseded_at__isnull=True
+        ).select_related("attempt__agent").first(),
+        "stats": _stats(best, baseline, history),
+        "attempts_url": f"{reverse('attempt-list')}?problem={problem.name}&language={track.language}"
+                        f"&hardware={track.hardware}",
+    }
+    return context
+
+
+def _stats(best: Evaluation | None, baseline: Evaluation | None, history: list[charts.Mark]) -> list[dict[str, str]]:
+    passed = sum(mark.point.verdict == "passed" for mark in history)
+    improved = sum(mark.improvement == "new best" for mark in history)
+    return [
+        {"label": "best SOL score", "value": formatting.score(best and best.sol_score),
+         "note": "0.5 baseline, 1 limit", "term": "sol-score"},
+        {"label": "speedup", "value": formatting.times(best and best.speedup), "note": "geometric mean of T_b / T_k",
+         "term": "speedup"},
+        {"label": "headroom", "value": formatting.score(1 - best.sol_score if best and best.sol_score is not None
+                                                        else None), "note": "1 − S", "term": "headroom"},
+        {"label": "baseline", "value": formatting.microseconds(baseline and baseline.latency_geomean_us),
+         "note": "geometric mean over workloads" if baseline else "none verified yet", "term": "baseline"},
+        {"label": "attempts", "value": f"{len(history):,}", "note": f"{passed:,} passed, {improved:,} improved",
+         "term": "attempt"},
+    ]
+
+
+def _definition_context(problem: Problem) -> dict[str, Any]:
+    counts = Workload.objects.filter(problem=problem, is_current=True)
+    # Held-out workloads are counted, never listed: whoever optimises must not see their axes.
+    listed = list(counts.exclude(target=Workload.Target.HELDOUT))
+    definition = problem.definition if isinstance(problem.definition, dict) else {}
+    columns = [
+        Column("target", "target", lambda w: w.get_target_display()),
+        Column("index", "#", lambda w: w.index, numeric=True),
+        Column("axes", "axes", lambda w: w.axes, tables.axes, css="grow"),
+        Column("tolerance", "tolerance", lambda w: w.tolerance,
+               lambda v, _: formatting.axes({k: x for k, x in v.items() if x is not None}) or "default"),
+        Column("uuid", "uuid", lambda w: w.uuid, tables.code),
+    ]
+    return {
+        "brief": highlighting.markdown(problem.brief) if problem.brief else "",
+        "reference": highlighting.code(problem.reference, "reference.py") if problem.reference else "",
+        "definition_json": highlighting.code(
+            json.dumps({k: v for k, v in definition.items() if k != "reference"}, indent=2, ensure_ascii=False),
+            "definition.json"),
+        "signature": _signature(definition),
+        "workloads": Table("workloads", "Workloads", columns, listed, caption_hidden=True,
+                           empty="This problem has no workloads."),
+        "heldout": counts.filter(target=Workload.Target.HELDOUT).count(),
+        "baselines": _baselines(problem),
+    }
+
+
+def _signature(definition: dict[str, Any]) -> list[dict[str, str]]:
+    """Axes, inputs and outputs, as rows of words."""
+    rows: list[dict[str, str]] = []
+    for name, axis in (definition.get("axes") or {}).items():
+        axis = axis if isinstance(axis, dict) else {}
+        value = axis.get("value", axis.get("expression", "varies"))
+        rows.append({"role": "axis", "name": str(name), "type": str(axis.get("type", "")), "shape": str(value),
+                     "description": str(axis.get("description") or "")})
+    for role in ("inputs", "outputs"):
+        for name, spec in (definition.get(role) or {}).items():
+            spec = spec if isinstance(spec, dict) else {}
+            shape = spec.get("shape")
+            rows.append({
+                "role": role[:-1], "name": str(name), "type": str(spec.get("dtype", "")),
+                "shape": "scalar" if shape is None else "[" + ", ".join(map(str, shape)) + "]",
+                "description": str(spec.get("description") or ""),
+            })
+    return rows
+
+
+def _baselines(problem: Problem) -> Table:
+    rows = queries.listed(queries.with_outcome(problem.attempts.filter(kind=Attempt.Kind.BASELINE)))
+    return listings.attempts(
+        rows.order_by("work_hardware", "outcome_latency"), without=("problem", "agent", "sol_score", "speedup"),
+        caption="Baselines", empty="No baseline has been measured: attempts have times, but no scores yet.",
+    )
