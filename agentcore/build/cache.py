@@ -33,7 +33,7 @@ class BuildCache:
     """Builds under ``directory``. Raises CacheError if it cannot be made or written."""
 
     def __init__(self, directory: Path) -> None:
-        self._done = directory.absolute() / "builds"
+        self._done = directory.absolute() / "done"
         self._work = directory.absolute() / "work"
         try:
             for made in (self._done, self._work):

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from agentcore.sandbox.contract import DEFAULT_LIMITS, Bind, Limits, Mount, SandboxUnavailable, Stream
-from agentcore.sandbox.launch import Launcher, as_binds, own_uid, own_writable, start
+from agentcore.sandbox.launch import Launcher, as_binds, check_readable, own_uid, own_writable, start
 from agentcore.sandbox.process import SandboxProcess
 from agentcore.sandbox.seccomp import filter_program
 from agentcore.sandbox.view import environment, host_view
@@ -36,6 +36,7 @@ class Bubblewrap(Launcher):
         if match is None or (int(match[1]), int(match[2])) < _OLDEST:
             raise SandboxUnavailable(f"{found} is {version.strip() or 'of unknown version'}; bubblewrap 0.8 is needed")
         self._root = os.geteuid() == 0
+        self._first_victim = ["choom", "-n", "1000", "--"] if shutil.which("choom") else []
         for tool in ("prlimit", *(("setpriv",) if self._root else ())):
             if shutil.which(tool) is None:
                 raise SandboxUnavailable(f"{tool} is not on PATH; install the Debian package util-linux")
@@ -59,6 +60,7 @@ class Bubblewrap(Launcher):
         """See ``contract.Sandbox``."""
         uid = own_uid() if self._root else os.geteuid()
         show, own = as_binds(readable), as_binds(writable)
+        check_readable(show)
         own_writable(own, uid)
         arguments = self._namespaces()
         arguments += _mounts(show, own, devices, limits, python)
@@ -73,7 +75,9 @@ class Bubblewrap(Launcher):
             arguments += ["--json-status-fd", str(status[1])]
             # Through a descriptor, so that host paths do not show in the sandbox's /proc/1/cmdline.
             fds.append(memory_file("arguments", b"".join(os.fsencode(word) + b"\0" for word in arguments)))
-            command = [self._bwrap, "--args", str(fds[-1]), "--", *self._last_steps(uid, limits), *argv]
+            # Whoever fills the memory of the host is the first to be killed for it.
+            command = [*self._first_victim, self._bwrap, "--args", str(fds[-1]), "--"]
+            command += [*self._last_steps(uid, limits), *argv]
             return start(
                 command,
                 env=environment(env),

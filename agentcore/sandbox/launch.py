@@ -48,6 +48,15 @@ def as_binds(mounts: Sequence[Mount]) -> list[Bind]:
     return [Bind(bind.source.absolute(), bind.inside.absolute()) for bind in binds]
 
 
+def check_readable(binds: Sequence[Bind]) -> None:
+    """As root, refuse a path that the sandbox's user could not read: better here than as a riddle inside."""
+    for bind in binds:
+        status = bind.source.stat()
+        needed = 0o005 if bind.source.is_dir() else 0o004
+        if os.geteuid() == 0 and status.st_mode & needed != needed:
+            raise SandboxError(f"{bind.source} is not readable to others (mode {status.st_mode & 0o777:o})")
+
+
 def own_writable(binds: Sequence[Bind], uid: int) -> None:
     """As root, give each writable path (not its content) to the sandbox's user; else it is the caller's already."""
     if os.geteuid() == 0:

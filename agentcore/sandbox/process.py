@@ -208,41 +208,41 @@ class SandboxProcess:
         """
         if self._process.returncode is not None:
             return []
-        if self.init_pid is not None:
-            pending = _children(self.init_pid)
-        else:
-            pending = [self.pid]
-        found: list[int] = []
-        while pending:
-            pid = pending.pop()
-            found.append(pid)
-            pending += _children(pid)
-        return found
+        if self.init_pid is None:
+            return _descendants([self.pid])
+        roots = _children(self.init_pid)
+        while True:
+            found = _descendants(roots)
+            # A process whose parent died during the walk has moved to where the walk began.
+            roots = _children(self.init_pid)
+            if set(roots) <= set(found):
+                return found
 
     def freeze(self, timeout: float = 0.25) -> bool:
         """Stop every thread of every process in the sandbox; True once all of them are seen stopped.
 
         The processes known from the last call are signalled first, before any search, so that a late thread has
-        a few microseconds at most. Nothing inside can continue them: only ``thaw`` does.
+        a few microseconds at most. Nothing inside can continue them once all have stopped: only ``thaw`` does.
         """
         with self._lock:
             deadline = time.perf_counter() + timeout
             for pid in list(self._pidfds):
                 self._signal(pid, signal.SIGSTOP)
-            signalled = set(self._pidfds)
             while True:
                 pids = self.host_pids()
-                fresh = [pid for pid in pids if pid not in signalled]
-                for pid in fresh:
-                    if self._adopt(pid):
-                        self._signal(pid, signal.SIGSTOP)
-                        signalled.add(pid)
-                if not fresh and all(map(_is_stopped, pids)):
+                running = [pid for pid in pids if not _is_stopped(pid)]
+                # The second look is for a child that one of them started just before it stopped.
+                if not running and self.host_pids() == pids:
                     for pid in set(self._pidfds).difference(pids):
                         os.close(self._pidfds.pop(pid))
                     return True
+                for pid in running:
+                    if pid in self._pidfds or self._adopt(pid):
+                        self._signal(pid, signal.SIGSTOP)
                 if time.perf_counter() > deadline:
                     return False
+                # A thread that waits for this very core cannot stop before it gets it.
+                time.sleep(1e-6)
 
     def is_frozen(self) -> bool:
         """True if every thread in the sandbox is stopped right now. Ask again after reading their memory."""
@@ -301,6 +301,16 @@ def _read_proc(path: str) -> bytes:
         return os.read(fd, 4096)
     finally:
         os.close(fd)
+
+
+def _descendants(roots: list[int]) -> list[int]:
+    pending = list(roots)
+    found: list[int] = []
+    while pending:
+        pid = pending.pop()
+        found.append(pid)
+        pending += _children(pid)
+    return found
 
 
 def _children(pid: int) -> list[int]:

@@ -2,10 +2,9 @@
 
 It takes away what an honest compiler or kernel never calls and what has a record of kernel bugs or of reaching other
 processes: new namespaces, mounts, tracing, keyrings, BPF, perf, io_uring, module loading. It also takes away the ways
-a stopped process could have the kernel continue it (timers and descriptors that send a chosen signal), because the
-judge stops candidates and reads their outputs. Not the only wall: the namespaces and the uid stand without it.
-
-This module is imported by the jail program too, so it uses the standard library only.
+a stopped process could have itself continued (the signal that does it, and timers and descriptors that could send it),
+because the judge stops candidates and reads their outputs. Not the only wall: the namespaces and the uid stand
+without it.
 """
 
 from __future__ import annotations
@@ -82,21 +81,43 @@ _CLONE = (56, 220)
 _SOCKET = (41, 198)
 _FCNTL = (72, 25)
 _IOCTL = (16, 29)
+# Calls that send a signal, and which argument says which.
+_SENDERS = (((62, 129), 1), ((200, 130), 1), ((234, 131), 2), ((129, 138), 1), ((297, 240), 2), ((424, 424), 1))
 
 _NEW_NAMESPACES = 0x00020000 | 0x02000000 | 0x04000000 | 0x08000000 | 0x10000000 | 0x20000000 | 0x40000000
 _FAMILIES = (1, 2, 10, 16)  # unix, inet, inet6, netlink: all confined by the network namespace, unlike vsock and alg
 _F_SETSIG = 10
-_TERMINAL_INJECTION = (0x5412, 0x541C)  # TIOCSTI, TIOCLINUX
+_TERMINAL_TRICKS = (0x5412, 0x541C, 0x40045436)  # TIOCSTI, TIOCLINUX, TIOCSIG
+_SIGCONT = 18
 
 _ARCHITECTURES = {"x86_64": (0, 0xC000003E), "aarch64": (1, 0xC00000B7)}
 
-_LD_ABS, _JEQ, _JGE, _JSET, _RET = 0x20, 0x15, 0x35, 0x45, 0x06
+_LD_ABS, _JEQ, _JGE, _JSET, _RET, _AND = 0x20, 0x15, 0x35, 0x45, 0x06, 0x54
 _ALLOW, _ERRNO, _KILL = 0x7FFF0000, 0x00050000, 0x80000000
-_NR, _ARCH, _ARG0, _ARG1 = 0, 4, 16, 24  # low halves, little-endian
+_NR, _ARCH = 0, 4
 
 
 def _op(code: int, k: int, if_true: int = 0, if_false: int = 0) -> bytes:
     return struct.pack("<HBBI", code, if_true, if_false, k)
+
+
+def _refuse(number: int) -> bytes:
+    return _op(_RET, _ERRNO | number)
+
+
+def _argument(index: int) -> bytes:
+    """Load the low half of an argument (both architectures are little-endian)."""
+    return _op(_LD_ABS, 16 + 8 * index)
+
+
+def _for_call(call: int, body: list[bytes]) -> list[bytes]:
+    """Run ``body`` for one call only, and allow it if the body comes to its end."""
+    return [_op(_JEQ, call, 0, len(body) + 1), *body, _op(_RET, _ALLOW)]
+
+
+def _refuse_any(values: tuple[int, ...], number: int) -> list[bytes]:
+    """Refuse if what is loaded is one of the values."""
+    return [op for value in values for op in (_op(_JEQ, value, 0, 1), _refuse(number))]
 
 
 def filter_program(machine: str | None = None) -> bytes | None:
@@ -107,35 +128,25 @@ def filter_program(machine: str | None = None) -> bytes | None:
     column, audit = known
     program = [_op(_LD_ABS, _ARCH), _op(_JEQ, audit, 1, 0), _op(_RET, _KILL), _op(_LD_ABS, _NR)]
     if column == 0:
-        # The x32 calls have numbers of their own, which the list below would not match.
-        program += [_op(_JGE, 0x40000000, 0, 1), _op(_RET, _ERRNO | errno.ENOSYS)]
-    for numbers in _CALLS.values():
-        number = numbers[column]
-        if number is not None:
-            program += [_op(_JEQ, number, 0, 1), _op(_RET, _ERRNO | errno.EPERM)]
-    for absent in _ABSENT.values():
-        program += [_op(_JEQ, absent[column], 0, 1), _op(_RET, _ERRNO | errno.ENOSYS)]
-    program += [
-        _op(_JEQ, _CLONE[column], 0, 4),
-        _op(_LD_ABS, _ARG0),
-        _op(_JSET, _NEW_NAMESPACES, 0, 1),
-        _op(_RET, _ERRNO | errno.EPERM),
-        _op(_RET, _ALLOW),
-    ]
-    allowed = len(_FAMILIES)
-    program += [_op(_JEQ, _SOCKET[column], 0, allowed + 3), _op(_LD_ABS, _ARG0)]
-    program += [_op(_JEQ, family, allowed - index, 0) for index, family in enumerate(_FAMILIES)]
-    program += [_op(_RET, _ERRNO | errno.EAFNOSUPPORT), _op(_RET, _ALLOW)]
-    program += [
-        _op(_JEQ, _FCNTL[column], 0, 4),
-        _op(_LD_ABS, _ARG1),
-        _op(_JEQ, _F_SETSIG, 0, 1),
-        _op(_RET, _ERRNO | errno.EPERM),
-        _op(_RET, _ALLOW),
-    ]
-    program += [_op(_JEQ, _IOCTL[column], 0, len(_TERMINAL_INJECTION) + 3), _op(_LD_ABS, _ARG1)]
-    first, second = _TERMINAL_INJECTION
-    program += [_op(_JEQ, first, 1, 0), _op(_JEQ, second, 0, 1)]
-    program += [_op(_RET, _ERRNO | errno.EPERM), _op(_RET, _ALLOW)]
-    program.append(_op(_RET, _ALLOW))
-    return b"".join(program)
+        # The x32 calls have numbers of their own, which the lists would not match.
+        program += [_op(_JGE, 0x40000000, 0, 1), _refuse(errno.ENOSYS)]
+    denied = tuple(number for numbers in _CALLS.values() if (number := numbers[column]) is not None)
+    program += _refuse_any(denied, errno.EPERM)
+    program += _refuse_any(tuple(numbers[column] for numbers in _ABSENT.values()), errno.ENOSYS)
+    program += _for_call(
+        _CLONE[column],
+        [
+            _argument(0),
+            _op(_JSET, _NEW_NAMESPACES, 0, 1),
+            _refuse(errno.EPERM),
+            _op(_AND, 0xFF),  # the signal the parent gets at the child's end
+            *_refuse_any((_SIGCONT,), errno.EPERM),
+        ],
+    )
+    allowed = [_op(_JEQ, family, len(_FAMILIES) - index, 0) for index, family in enumerate(_FAMILIES)]
+    program += _for_call(_SOCKET[column], [_argument(0), *allowed, _refuse(errno.EAFNOSUPPORT)])
+    program += _for_call(_FCNTL[column], [_argument(1), *_refuse_any((_F_SETSIG,), errno.EPERM)])
+    program += _for_call(_IOCTL[column], [_argument(1), *_refuse_any(_TERMINAL_TRICKS, errno.EPERM)])
+    for numbers, index in _SENDERS:
+        program += _for_call(numbers[column], [_argument(index), *_refuse_any((_SIGCONT,), errno.EPERM)])
+    return b"".join([*program, _op(_RET, _ALLOW)])

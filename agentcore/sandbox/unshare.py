@@ -14,7 +14,7 @@ from pathlib import Path
 
 from agentcore.sandbox.bubblewrap import memory_file
 from agentcore.sandbox.contract import DEFAULT_LIMITS, Limits, Mount, SandboxUnavailable, Stream
-from agentcore.sandbox.launch import Launcher, as_binds, own_uid, own_writable, start
+from agentcore.sandbox.launch import Launcher, as_binds, check_readable, own_uid, own_writable, start
 from agentcore.sandbox.process import SandboxProcess
 from agentcore.sandbox.seccomp import filter_program
 from agentcore.sandbox.view import environment, host_view
@@ -51,6 +51,7 @@ class Unshare(Launcher):
         uid = own_uid()
         show, own = as_binds([*readable]), as_binds([*writable])
         as_binds([*devices])
+        check_readable(show)
         own_writable(own, uid)
         view = host_view(python)
         status = os.pipe()
