@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from agentcore.bounds.count import BoundUnavailable, Work, count
-from agentcore.bounds.cpu import CpuRates, calibrate_cpu, default_cache_dir
+from agentcore.bounds.cpu import CalibrationError, CpuRates, calibrate_cpu, default_cache_dir
 from agentcore.bounds.hardware import rate_table
 from agentcore.bounds.trace import ORIGINS
 from agentcore.judge.result import BoundRecord
@@ -43,7 +43,10 @@ def bound(
     """
     work = count(problem, workload, factory)
     if not hardware.is_gpu and cpu_rates is None:
-        cpu_rates = calibrate_cpu(default_cache_dir())
+        try:
+            cpu_rates = calibrate_cpu(default_cache_dir())
+        except CalibrationError as error:
+            raise BoundUnavailable(f"the CPU's rates cannot be measured: {error}") from error
     return bound_from_work(problem, workload, hardware, work, cpu_rates=cpu_rates, profile=profile)
 
 

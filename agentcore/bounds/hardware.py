@@ -45,8 +45,10 @@ class RateTable(BaseModel):
     profiles: dict[str, dict[str, Rate]]
 
     def rates(self, profile: str | None = None) -> dict[str, Rate]:
-        """Rates by resource: ``memory``, ``l2``, ``half``, ``tf32``, ``fp32``, ``fp64``, and ``fp8``/``fp4`` where the device
-        has them. Raises KeyError naming the profiles there are."""
+        """Rates by resource (``memory``, ``l2``) and by product unit (``half``, ``tf32``, ``fp32`` and so on).
+
+        A device without a unit has no entry for it. Raises KeyError naming the profiles there are.
+        """
         name = profile or self.default_profile
         if name not in self.profiles:
             raise KeyError(f"{self.device} has no rate profile {name!r}; it has {', '.join(self.profiles)}")

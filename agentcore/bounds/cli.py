@@ -1,0 +1,95 @@
+"""``kernelyard bounds`` prints T_SOL per workload and its numbers; ``kernelyard calibrate`` measures this CPU."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from agentcore.bounds.cpu import CalibrationError, calibrate_cpu, default_cache_dir
+from agentcore.problems.loading import find_problems, load_problem
+from agentcore.vocabulary import HardwareName
+
+
+def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add ``bounds`` and ``calibrate`` to the command line."""
+    about = "T_SOL of every workload of the problems at or below PATH."
+    bounds = subparsers.add_parser("bounds", help="T_SOL of every workload", description=about)
+    bounds.add_argument("path", type=Path, metavar="PATH")
+    bounds.add_argument("--hardware", type=HardwareName, choices=list(HardwareName), required=True)
+    bounds.add_argument("--profile", help="a GPU's clock regime, such as sol-execbench for the b200")
+    bounds.add_argument("--heldout", action="store_true", help="the held-out workloads as well")
+    bounds.add_argument("--json", type=Path, metavar="OUT", help="write every number to OUT; - is standard output")
+    bounds.add_argument("--cache-dir", type=Path, default=None, help="where the CPU's measured rates are kept")
+    bounds.set_defaults(run=_bounds)
+    about = "Measure the CPU rates that bounds use, and cache them."
+    calibrate = subparsers.add_parser("calibrate", help="measure this host's CPU", description=about)
+    calibrate.add_argument("--cache-dir", type=Path, default=None)
+    calibrate.add_argument("--force", action="store_true", help="measure again even if there is a cached measurement")
+    calibrate.set_defaults(run=_calibrate)
+
+
+def _calibrate(arguments: argparse.Namespace) -> int:
+    try:
+        rates = calibrate_cpu(arguments.cache_dir or default_cache_dir(), force=arguments.force)
+    except CalibrationError as error:
+        print(f"kernelyard: {error}", file=sys.stderr)
+        return 2
+    print(f"{rates.cpu}, {rates.threads} threads, measured {rates.measured_at:%Y-%m-%d %H:%M} UTC")
+    print(f"  fp32 multiply-add  {rates.fp32_flops / 1e9:9.1f} GFLOP/s")
+    if rates.bf16_flops:
+        print(f"  bf16 dot product   {rates.bf16_flops / 1e9:9.1f} GFLOP/s")
+    for size, rate in sorted(rates.read_bytes.items()):
+        print(f"  read {size / 2**20:6.0f} MiB    {rate / 1e9:9.1f} GB/s")
+    return 0
+
+
+def _bounds(arguments: argparse.Namespace) -> int:
+    from agentcore.bounds.bound import BoundUnavailable, bound
+    from agentcore.problems.tensors import InputFactory
+
+    directories = find_problems(arguments.path)
+    if not directories:
+        print(f"{arguments.path}: no definition.json at or below it", file=sys.stderr)
+        return 2
+    hardware: HardwareName = arguments.hardware
+    quiet = str(arguments.json) == "-"
+    rows: list[dict[str, Any]] = []
+    unavailable = 0
+    try:
+        rates = None if hardware.is_gpu else calibrate_cpu(arguments.cache_dir or default_cache_dir())
+        for directory in directories:
+            problem = load_problem(directory)
+            factory = InputFactory(problem, "cpu")
+            heldout = problem.heldout_for(hardware) if arguments.heldout else ()
+            for workload in (*problem.workloads_for(hardware), *heldout):
+                row: dict[str, Any] = {"problem": problem.name, "uuid": workload.uuid, "axes": workload.axes}
+                axes = " ".join(f"{name}={value}" for name, value in workload.axes.items())
+                try:
+                    record = bound(
+                        problem, workload, hardware, factory=factory, cpu_rates=rates, profile=arguments.profile
+                    )
+                except BoundUnavailable as error:
+                    unavailable += 1
+                    row["unavailable"] = str(error)
+                    line = f"unavailable: {error}"
+                else:
+                    row["bound"] = record.model_dump(mode="json")
+                    line = f"{record.t_sol_us:12.3f} µs  {record.limiter}"
+                rows.append(row)
+                if not quiet:
+                    print(f"{problem.name:40} {axes:40} {line}")
+    except CalibrationError as error:
+        print(f"kernelyard: {error}", file=sys.stderr)
+        return 2
+    except KeyError as error:
+        print(f"kernelyard: {error.args[0]}", file=sys.stderr)
+        return 2
+    text = json.dumps({"hardware": hardware.value, "profile": arguments.profile, "workloads": rows}, indent=1) + "\n"
+    if quiet:
+        sys.stdout.write(text)
+    elif arguments.json is not None:
+        arguments.json.write_text(text, "utf-8")
+    return 1 if unavailable else 0
