@@ -31,6 +31,7 @@ class Attempt(models.Model):
     model = models.CharField(max_length=100, blank=True)
     authored_at = models.DateTimeField()
     received_at = models.DateTimeField(auto_now_add=True)
+    note_written_at = models.DateTimeField(null=True, blank=True, help_text="When the git note was appended.")
 
     class Meta:
         ordering = ["-received_at", "-id"]

@@ -1,7 +1,7 @@
-"""Finished evaluations and reviews into git notes, in batches. This is what a lost database is rebuilt from.
+"""Attempts, finished evaluations and reviews into git notes, in batches: what a lost database is rebuilt from.
 
 One writer per portal host (a lock file). A crash between the append and marking the rows appends a line twice, which
-readers fold by its identity: ``run`` for evaluations; reviewer, time and decision for reviews.
+readers fold by its identity: the commit for attempts; ``run`` for evaluations; reviewer, time and decision for reviews.
 """
 
 from __future__ import annotations
@@ -19,11 +19,13 @@ from django.conf import settings
 from django.utils import timezone
 
 from agentcore.gitstore import AttemptsRepository
+from portal.attempts.models import Attempt
 from portal.evaluations.models import Evaluation
 from portal.solutions.models import Review
 
 logger = logging.getLogger(__name__)
 
+ATTEMPTS = "attempts"
 EVALUATIONS = "evaluations"
 REVIEWS = "reviews"
 LINE_LIMIT = 2 << 20
@@ -35,13 +37,26 @@ def write(limit: int = 500) -> int:
         if not mine:
             return 0
         with AttemptsRepository.open(Path(settings.ATTEMPTS_REPOSITORY)) as repository:
-            return _write_evaluations(repository, limit) + _write_reviews(repository, limit)
+            return sum(step(repository, limit) for step in (_write_attempts, _write_evaluations, _write_reviews))
+
+
+def attempt_line(attempt: Attempt) -> str:
+    """What the portal knows of an attempt that its commit does not say, or that only the agent says."""
+    campaign = attempt.campaign
+    return _dump(
+        {
+            "ref": attempt.ref,
+            "agent_kind": attempt.agent.kind,
+            "received_at": _iso(attempt.received_at),
+            "campaign": campaign
+            and {"name": campaign.name, "language": campaign.language, "hardware": campaign.hardware},
+        }
+    )
 
 
 def evaluation_line(evaluation: Evaluation) -> str:
     """One line: the whole recorded result, and what the portal knows beyond it."""
     result: dict[str, Any] = dict(evaluation.result or {})
-    attempt = evaluation.attempt
     extra = {
         "evaluation_id": evaluation.pk,
         "run": evaluation.lease_token,
@@ -49,10 +64,6 @@ def evaluation_line(evaluation: Evaluation) -> str:
         "claimed_by": evaluation.claimed_by,
         "priority": evaluation.priority,
         "reason": evaluation.reason,
-        "ref": attempt.ref,
-        "campaign": attempt.campaign.name if attempt.campaign else "",
-        "agent_kind": attempt.agent.kind,
-        "received_at": _iso(attempt.received_at),
         "queued_at": _iso(evaluation.queued_at),
         "claimed_at": _iso(evaluation.started_at),
         "finished_at": _iso(evaluation.finished_at),
@@ -78,10 +89,18 @@ def review_line(review: Review) -> str:
     )
 
 
+def _write_attempts(repository: AttemptsRepository, limit: int) -> int:
+    pending = Attempt.objects.filter(note_written_at__isnull=True).select_related("agent", "campaign")
+    rows = [row for row in pending.order_by("id")[:limit] if _present(repository, row.commit, row)]
+    repository.append_notes(ATTEMPTS, [(row.commit, attempt_line(row)) for row in rows])
+    Attempt.objects.filter(pk__in=[row.pk for row in rows]).update(note_written_at=timezone.now())
+    return len(rows)
+
+
 def _write_evaluations(repository: AttemptsRepository, limit: int) -> int:
     pending = (
         Evaluation.objects.filter(state=Evaluation.State.DONE, note_written_at__isnull=True)
-        .select_related("attempt__campaign", "attempt__agent").order_by("finished_at", "id")[:limit]
+        .select_related("attempt").order_by("finished_at", "id")[:limit]
     )
     rows = [row for row in pending if _present(repository, row.attempt.commit, row)]
     repository.append_notes(EVALUATIONS, [(row.attempt.commit, evaluation_line(row)) for row in rows])

@@ -19,11 +19,10 @@ from django.core.management.color import no_style
 from django.db import connection, transaction
 from django.utils import timezone
 from django.utils.dateparse import parse_datetime
-from pydantic import ValidationError
 
 from agentcore.gitstore import AttemptsRepository
 from agentcore.judge.result import EvaluationResult
-from agentcore.vocabulary import NAME_PATTERN, AttemptRef
+from agentcore.vocabulary import AttemptRef
 from portal.agents.models import Agent
 from portal.attempts import intake, notes
 from portal.attempts.models import Attempt
@@ -31,6 +30,7 @@ from portal.campaigns.models import Campaign
 from portal.evaluations import record
 from portal.evaluations.models import Evaluation
 from portal.events.models import log as log_event
+from portal.problems.baselines import BASELINE_AGENT
 from portal.problems.importing import import_problems
 from portal.problems.models import Problem
 from portal.solutions import publishing
@@ -52,7 +52,19 @@ class Report:
     faults: list[str] = field(default_factory=list)
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
+class _KnownAttempt:
+    """An attempt as its note tells it; ``campaign`` is empty where it counted for none."""
+
+    ref: AttemptRef
+    agent_kind: str
+    received_at: datetime | None
+    campaign: str
+    language: str
+    hardware: str
+
+
+@dataclass(frozen=True, slots=True)
 class _Noted:
     """One evaluation as its note tells it."""
 
@@ -73,17 +85,15 @@ def reindex(problem_paths: Iterable[Path] = ()) -> Report:
         if outcome.error:
             report.faults.append(outcome.error)
     with AttemptsRepository.open(Path(settings.ATTEMPTS_REPOSITORY)) as repository:
-        noted = _noted(repository, report)
+        known = _known_attempts(repository, report)
         tips = list(repository.attempt_refs())
-        _agents(tips, noted, report)
-        _campaigns(noted, report)
-        noted_refs = {
-            item.commit: AttemptRef.parse(item.line["ref"]) for item in noted if _is_ref(item.line.get("ref"))
-        }
+        _agents(tips, known, report)
+        _campaigns(known, report)
+        noted_refs = {commit: item.ref for commit, item in known.items()}
         created = intake.index(repository, tips, noted_refs=noted_refs, with_evaluations=False)
         report.attempts = len(created)
-        _restore_attempts(noted)
-        _restore_evaluations(noted, report)
+        _restore_attempts(known)
+        _restore_evaluations(_noted_evaluations(repository, report), report)
         _restore_reviews(repository, report)
     _refresh_scores()
     report.solutions = len(publishing.reconcile()) if Path(settings.SOLUTIONS_REPOSITORY).exists() else 0
@@ -98,7 +108,28 @@ def reindex(problem_paths: Iterable[Path] = ()) -> Report:
     return report
 
 
-def _noted(repository: AttemptsRepository, report: Report) -> list[_Noted]:
+def _known_attempts(repository: AttemptsRepository, report: Report) -> dict[str, _KnownAttempt]:
+    """What the notes say about attempts, by commit."""
+    known: dict[str, _KnownAttempt] = {}
+    for commit, lines in repository.iter_notes(notes.ATTEMPTS):
+        for text in lines:
+            try:
+                line = json.loads(text)
+                campaign = line["campaign"] or {}
+                known[commit] = _KnownAttempt(
+                    ref=AttemptRef.parse(line["ref"]),
+                    agent_kind=str(line["agent_kind"]),
+                    received_at=_moment(line["received_at"]),
+                    campaign=str(campaign.get("name", "")),
+                    language=str(campaign.get("language", "")),
+                    hardware=str(campaign.get("hardware", "")),
+                )
+            except (ValueError, KeyError, TypeError, AttributeError):
+                report.faults.append(f"note on {commit}: not an attempt")
+    return known
+
+
+def _noted_evaluations(repository: AttemptsRepository, report: Report) -> list[_Noted]:
     """Every noted evaluation once, in the order of their numbers."""
     found: dict[str, _Noted] = {}
     for commit, lines in repository.iter_notes(notes.EVALUATIONS):
@@ -106,60 +137,43 @@ def _noted(repository: AttemptsRepository, report: Report) -> list[_Noted]:
             try:
                 line = json.loads(text)
                 item = _Noted(commit, line, EvaluationResult.model_validate(line))
-            except (ValueError, ValidationError) as error:
+            except ValueError as error:  # pydantic's ValidationError is one
                 report.faults.append(f"note on {commit}: not an evaluation: {str(error)[:200]}")
                 continue
             found.setdefault(item.identity, item)
     return sorted(found.values(), key=lambda item: (item.line.get("evaluation_id") or 0, item.result.started_at))
 
 
-def _is_ref(value: object) -> bool:
-    try:
-        AttemptRef.parse(str(value))
-    except ValueError:
-        return False
-    return True
-
-
-def _agents(tips: list[tuple[AttemptRef, str]], noted: list[_Noted], report: Report) -> None:
-    kinds = {
-        AttemptRef.parse(item.line["ref"]).agent: str(item.line.get("agent_kind"))
-        for item in noted if _is_ref(item.line.get("ref"))
-    }
-    for name in dict.fromkeys([ref.agent for ref, _ in tips] + list(kinds)):
-        kind = kinds.get(name, "")
+def _agents(tips: list[tuple[AttemptRef, str]], known: dict[str, _KnownAttempt], report: Report) -> None:
+    kinds = {ref.agent: "" for ref, _ in tips} | {item.ref.agent: item.agent_kind for item in known.values()}
+    for name, kind in kinds.items():
         if kind not in Agent.Kind.values:
-            kind = Agent.Kind.BASELINE if name == "baseline" else Agent.Kind.COMMAND
+            kind = Agent.Kind.BASELINE if name == BASELINE_AGENT else Agent.Kind.COMMAND
         _, created = Agent.objects.get_or_create(name=name, defaults={"kind": kind})
         report.agents += created
 
 
-def _campaigns(noted: list[_Noted], report: Report) -> None:
-    """Campaigns are named in the portal's own notes (not only in trailers, which an agent writes)."""
-    for item in noted:
-        name = str(item.line.get("campaign") or "")
-        problem = Problem.objects.filter(name=item.result.problem).first()
-        if not NAME_PATTERN.match(name) or problem is None:
+def _campaigns(known: dict[str, _KnownAttempt], report: Report) -> None:
+    """From the portal's own notes, not from trailers, which an agent writes."""
+    for item in known.values():
+        problem = Problem.objects.filter(name=item.ref.problem).first()
+        if not item.campaign or problem is None:
             continue
         campaign, created = Campaign.objects.get_or_create(
-            name=name,
-            defaults={"language": item.result.language.value, "hardware": item.result.hardware.value},
+            name=item.campaign, defaults={"language": item.language, "hardware": item.hardware}
         )
         report.campaigns += created
         campaign.problems.add(problem)
 
 
-def _restore_attempts(noted: list[_Noted]) -> None:
+def _restore_attempts(known: dict[str, _KnownAttempt]) -> None:
     """What a commit does not carry: when it was received and which campaign it counted for."""
     campaigns = {campaign.name: campaign for campaign in Campaign.objects.all()}
-    for item in noted:
-        values: dict[str, Any] = {}
-        if (received := _moment(item.line.get("received_at"))) is not None:
-            values["received_at"] = received
-        if (campaign := campaigns.get(str(item.line.get("campaign")))) is not None:
-            values["campaign"] = campaign
-        if values:
-            Attempt.objects.filter(commit=item.commit).update(**values)
+    for commit, item in known.items():
+        values: dict[str, Any] = {"campaign": campaigns.get(item.campaign), "note_written_at": timezone.now()}
+        if item.received_at is not None:
+            values["received_at"] = item.received_at
+        Attempt.objects.filter(commit=commit, note_written_at__isnull=True).update(**values)
 
 
 def _restore_evaluations(noted: list[_Noted], report: Report) -> None:

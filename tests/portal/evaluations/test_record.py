@@ -34,7 +34,8 @@ def test_scores_follow_the_definition_and_leave_held_out_shapes_apart():
     problem = make.make_problem()
     make.make_baseline(problem, latencies=[40.0, 80.0])
     attempt = make.make_attempt(problem)
-    evaluation = make.make_evaluation(attempt, result=make.make_result(attempt, latencies=[20.0, 20.0], heldout=[500.0]))
+    result = make.make_result(attempt, latencies=[20.0, 20.0], heldout=[500.0])
+    evaluation = make.make_evaluation(attempt, result=result)
 
     first, second, held = evaluation.workloads.all()
     assert first.sol_score == pytest.approx(1 / (1 + (20 - 5) / (40 - 5)))
@@ -116,9 +117,8 @@ def test_a_failed_attempt_has_checks_and_no_score():
 def test_what_a_hostile_kernel_prints_is_stored_without_breaking_the_database():
     attempt = make.make_attempt()
     result = make.make_result(attempt, message="a\x00b\ud800c" + "x" * 9000, runner_log="\x00" * 10)
-    result = result.model_copy(
-        update={"workloads": [result.workloads[0].model_copy(update={"max_abs_error": math.nan, "samples_us": [1.0, math.inf]})]}
-    )
+    odd = result.workloads[0].model_copy(update={"max_abs_error": math.nan, "samples_us": [1.0, math.inf]})
+    result = result.model_copy(update={"workloads": [odd]})
     evaluation = make.make_evaluation(attempt, result=result)
     assert evaluation.message.startswith("a\ufffdb?c")
     assert len(evaluation.message) <= record.MESSAGE_LIMIT

@@ -1,0 +1,149 @@
+"""Problem directories into rows, the starting tree, and baselines."""
+
+from __future__ import annotations
+
+import pytest
+from django.conf import settings as django_settings
+from django.core.management import CommandError, call_command
+
+from agentcore.gitstore import MAIN, AttemptsRepository
+from portal.attempts.models import Attempt
+from portal.attempts.repository import ensure_repositories
+from portal.evaluations.models import Evaluation
+from portal.events.models import Event
+from portal.problems.baselines import eager_source, ensure_baselines
+from portal.problems.importing import import_problem, import_problems
+from portal.problems.models import Problem
+from tests.portal import factories as make
+from tests.portal import repositories as repos
+
+pytestmark = pytest.mark.django_db
+
+
+def test_an_import_keeps_definition_reference_and_every_list_of_workloads(tmp_path):
+    problem = import_problem(repos.write_problem(tmp_path)).problem
+    assert problem.definition["axes"]["hidden"]["value"] == 8
+    assert problem.reference.startswith("def run")
+    assert "reference" not in problem.definition or not problem.definition["reference"]
+    assert [(w.target, w.uuid, w.axes) for w in problem.workloads.order_by("target", "index")] == [
+        ("cpu", "c4", {"batch": 4}), ("cpu", "c16", {"batch": 16}),
+        ("gpu", "w4", {"batch": 4}), ("gpu", "w16", {"batch": 16}),
+        ("heldout", "h7", {"batch": 7}),
+    ]
+    assert problem.workloads.get(uuid="w4").tolerance["max_atol"] == 1e-5
+
+
+def test_a_second_import_changes_nothing(tmp_path):
+    path = repos.write_problem(tmp_path)
+    first = import_problem(path)
+    again = import_problem(path)
+    assert (first.change, again.change) == ("created", "unchanged")
+    assert Event.objects.filter(kind__startswith="problem.").count() == 1
+
+
+def test_a_re_import_updates_in_place_and_keeps_history(tmp_path):
+    problem = import_problem(repos.write_problem(tmp_path)).problem
+    make.make_attempt(problem)
+    digest = problem.digest
+    outcome = import_problem(repos.write_problem(tmp_path, batches=(4, 32)))
+    assert (outcome.problem.pk, outcome.change) == (problem.pk, "updated")
+    assert outcome.problem.digest != digest
+    assert problem.attempts.count() == 1
+    current = problem.workloads.filter(target="gpu", is_current=True)
+    assert [(w.uuid, w.index) for w in current] == [("w4", 0), ("w32", 1)]
+    assert problem.workloads.get(uuid="w16").is_current is False
+
+
+def test_a_workload_that_returns_is_current_again(tmp_path):
+    for batches in ((4, 16), (4,), (4, 16)):
+        problem = import_problem(repos.write_problem(tmp_path, batches=batches)).problem
+    assert problem.workloads.get(uuid="w16").is_current
+
+
+def test_a_broken_problem_is_reported_and_stops_no_other(tmp_path, capsys):
+    repos.write_problem(tmp_path, "good")
+    broken = repos.write_problem(tmp_path, "broken")
+    (broken / "workload.jsonl").write_text('{"uuid": "w"')
+    outcomes = import_problems([tmp_path, tmp_path / "nothing"])
+    assert [(o.path.name, bool(o.error)) for o in outcomes] == [("broken", True), ("good", False), ("nothing", True)]
+    assert "workload.jsonl" in outcomes[0].error
+    with pytest.raises(CommandError, match="1 of 2"):
+        call_command("importproblems", str(tmp_path))
+    assert Problem.objects.get().name == "good"
+
+
+def test_the_starting_tree_holds_public_files_and_headers_but_no_secret(tmp_path):
+    repos.start(tmp_path)
+    with AttemptsRepository.open(django_settings.ATTEMPTS_REPOSITORY) as repository:
+        main = repository.resolve(MAIN)
+        names = set(repository.names(main, "problems/scale"))
+        header = repository.read_file(main, "problems/scale/problem.cpp.h").decode()
+    assert {"definition.json", "reference.py", "workload.jsonl", "workload.cpu.jsonl", "README.md"} <= names
+    assert "heldout.jsonl" not in names
+    assert "kernel_launch" in header
+
+
+def test_bringing_the_starting_tree_up_to_date_commits_only_changes(tmp_path):
+    repos.start(tmp_path)
+
+    def main() -> str:
+        with AttemptsRepository.open(django_settings.ATTEMPTS_REPOSITORY) as repository:
+            return repository.resolve(MAIN)
+
+    before = main()
+    ensure_repositories()
+    assert main() == before
+    import_problem(repos.write_problem(django_settings.PROBLEMS_DIR, "other"))
+    ensure_repositories()
+    assert main() != before
+
+
+def test_baselines_are_attempts_queued_before_agents_and_committed_once(tmp_path):
+    problem = repos.start(tmp_path)
+    evaluations = ensure_baselines(problem, ["cpu", "h200"])
+    assert sorted((e.attempt.slug, e.hardware, e.priority, e.state) for e in evaluations) == [
+        (slug, hardware, Evaluation.Priority.BASELINE, "queued")
+        for slug in ("eager", "hand-optimised") for hardware in ("cpu", "h200")
+    ]
+    assert {a.kind for a in Attempt.objects.all()} == {"baseline"}
+    assert ensure_baselines(problem, ["cpu", "h200"]) == evaluations
+    assert Attempt.objects.count() == 2
+
+
+def test_a_changed_baseline_becomes_a_new_attempt(tmp_path):
+    problem = repos.start(tmp_path)
+    ensure_baselines(problem)
+    baseline = django_settings.PROBLEMS_DIR / "scale" / "baseline.py"
+    baseline.write_text("def run(x, weight, y):\n    y[:] = x * weight\n")
+    ensure_baselines(problem)
+    changed = Attempt.objects.filter(slug="hand-optimised").order_by("id")
+    assert changed.count() == 2
+    assert changed[1].parent == changed[0]
+
+
+@pytest.mark.parametrize("returned", ["[3, 4]", "(3, 4)", "{'b': 4, 'a': 3}"])
+def test_the_eager_baseline_copies_whatever_the_reference_returns(returned):
+    class Output:
+        def copy_(self, value):
+            self.value = value
+
+    source = eager_source("p", f"def run(x):\n    return {returned}", ["x"], ["a", "b"])
+    namespace: dict = {}
+    exec(source, namespace)
+    a, b = Output(), Output()
+    namespace["run"](1, a, b)
+    assert (a.value, b.value) == (3, 4)
+
+
+def test_the_eager_baseline_keeps_apart_an_output_named_like_an_input():
+    source = eager_source("p", "def run(x):\n    return x + 1", ["x"], ["x"])
+    namespace: dict = {}
+    exec(source, namespace)
+
+    class Output:
+        def copy_(self, value):
+            self.value = value
+
+    out = Output()
+    namespace["run"](1, out)
+    assert out.value == 2
