@@ -139,7 +139,7 @@ class AttemptsRepository(Repository):
         tree = self.write_tree(
             base, [ref.kernel_path], {f"{ref.kernel_path}/{name}": content for name, content in files.items()}
         )
-        commit = self.write_commit(tree, [base], with_trailers(message, own), identity)
+        commit = self.write_commit(tree, [base], with_trailers(message, own, join=True), identity)
         if violations := self.check_push(tip, commit, ref.ref, ref.agent):
             raise GitStoreError("\n".join(violations))
         self.move(ref.ref, commit, tip)

@@ -32,8 +32,11 @@ def shown(path: str) -> str:
     return ascii(path if len(path) <= 120 else path[:117] + "...")
 
 
-def path_fault(path: str) -> str | None:
-    """What is wrong with a path inside a kernel directory, with what to do; None if nothing is."""
+def path_fault(path: str, suffixes: frozenset[str] | None = SUFFIXES) -> str | None:
+    """What is wrong with a path inside a kernel directory, with what to do; None if nothing is.
+
+    ``suffixes`` are the accepted kinds of file, None for any.
+    """
     for character in path:
         if kind := _FORBIDDEN_CATEGORIES.get(unicodedata.category(character)):
             return f"its name holds {kind} (U+{ord(character):04X}); rename the file"
@@ -52,8 +55,8 @@ def path_fault(path: str) -> str | None:
             return "a name may not start with '-' nor start or end with a space, nor end with '.'; rename it"
         if match := _UNPORTABLE.search(part):
             return f"its name holds {match.group()!r}, which some systems cannot store; rename it"
-    if PurePosixPath(path).suffix not in SUFFIXES:
-        return f"only these kinds of file belong to a kernel: {' '.join(sorted(SUFFIXES))}; remove or rename it"
+    if suffixes is not None and PurePosixPath(path).suffix not in suffixes:
+        return f"only these kinds of file belong to a kernel: {' '.join(sorted(suffixes))}; remove or rename it"
     return None
 
 

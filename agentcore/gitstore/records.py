@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
@@ -136,12 +137,16 @@ def _moment(seconds: str) -> datetime:
     return datetime.fromtimestamp(min(max(value, 0), 32_503_680_000), UTC)
 
 
-def with_trailers(message: str, trailers: dict[str, str]) -> str:
-    """``message`` with each trailer appended to its last paragraph. Values are folded to one line of 500 characters."""
+def with_trailers(message: str, trailers: Mapping[str, str], *, join: bool = False) -> str:
+    """``message`` and a last paragraph of trailers, each one line of at most 500 characters; empty ones are left out.
+
+    ``join`` continues a paragraph of trailers that the message already ends with. Never for a message that quotes
+    someone else: their last paragraph could pose as trailers of ours.
+    """
     lines = [f"{key}: {' '.join(value.split())[:500]}" for key, value in trailers.items() if value.strip()]
     text = message.rstrip()
     if not lines:
         return text + "\n"
     last = text.rpartition("\n\n")[2] if "\n\n" in text else ""
-    joined = bool(last) and all(re.match(r"[A-Za-z][A-Za-z0-9-]*: ", line) for line in last.splitlines())
+    joined = join and bool(last) and all(re.match(r"[A-Za-z][A-Za-z0-9-]*: ", line) for line in last.splitlines())
     return text + ("\n" if joined else "\n\n") + "\n".join(lines) + "\n"

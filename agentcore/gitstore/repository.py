@@ -5,10 +5,12 @@ Not for policy or meaning: what an attempt or a solution is stands in `attempts`
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 import shutil
 import tempfile
+import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -23,8 +25,9 @@ from agentcore.gitstore.records import COMMIT_FORMAT, NO_OID, OID_PATTERN, SYSTE
 MAIN = "refs/heads/main"
 EMPTY_TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
 MAX_PATCH_BYTES = 512 << 10
+_STALE_S = 3600.0
 Seed = Path | Iterable[tuple[str, bytes]]
-_SHARED_CONFIGURATION = {
+SHARED_CONFIGURATION: dict[str, str] = {
     "core.logAllRefUpdates": "false",
     "core.fsync": "committed,loose-object,reference",
     "core.bigFileThreshold": "8m",  # larger blobs are streamed, not held
@@ -264,12 +267,28 @@ class Repository:
             os.close(descriptor)
 
     def pack(self) -> None:
-        """Maintenance: pack objects and refs, so that listing stays fast. Safe beside pushes; drops nothing recent."""
+        """Maintenance: pack objects and refs, so that listing stays fast. Safe beside pushes; drops no object.
+
+        Locks and quarantines that a killed git left behind are removed once they are an hour old.
+        """
         with self.lock("pack"):
+            self._sweep()
             self.git.run("pack_refs", "--all")
             self.git.run("repack", "-d", "--geometric=2", "--quiet")
             self.git.run("prune_packed", "--quiet")
             self.git.run("commit_graph", "write", "--reachable")
+
+    def _sweep(self) -> None:
+        stale = time.time() - _STALE_S
+        locks = [*self.path.glob("*.lock"), *(self.path / "refs").rglob("*.lock")]
+        for leftover in [*locks, *(self.path / "objects").glob("tmp_objdir-*")]:
+            with contextlib.suppress(FileNotFoundError):
+                if leftover.stat().st_mtime >= stale or leftover.name.startswith("kernelyard-"):
+                    continue
+                if leftover.is_dir():
+                    shutil.rmtree(leftover, ignore_errors=True)
+                else:
+                    leftover.unlink()
 
     # Creating
 
@@ -302,7 +321,7 @@ class Repository:
 
     def configure(self) -> None:
         """Write this kind's configuration. Idempotent; run again after an upgrade."""
-        for key, value in {**_SHARED_CONFIGURATION, **self.CONFIGURATION}.items():
+        for key, value in {**SHARED_CONFIGURATION, **self.CONFIGURATION}.items():
             self.git.run("config", key, value)
 
 

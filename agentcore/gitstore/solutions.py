@@ -89,8 +89,8 @@ def _fault(kind: str, name: str, content: bytes) -> str | None:
             return "the name is taken by the record of the evaluation"
         if len(content) > MAX_FILE_BYTES:
             return f"it has {len(content)} bytes, more than {MAX_FILE_BYTES}"
-    if kind == "problem" and name.endswith(".jsonl"):
-        name = name.removesuffix("l")  # workloads are data of the operator, but no file of a kernel
+    if kind == "problem":
+        return path_fault(name, suffixes=None)  # the operator's own files: workloads, tensors
     if kind == "extra" and name == "solution.json":
         return "it is written by the publication itself"
     return path_fault(name)

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from agentcore.gitstore import AttemptsRepository, SolutionsRepository
+from agentcore.gitstore.repository import SHARED_CONFIGURATION
 
 SEED = [
     ("README.md", b"Start here.\n"),
@@ -83,6 +84,12 @@ def clone_of(path: Path, url: str, agent: str = "alice") -> Clone:
     clone.git("clone", "-q", url, ".")
     clone.identify()
     return clone
+
+
+@pytest.fixture(autouse=True)
+def without_fsync(monkeypatch) -> None:
+    """Repositories of tests need not survive a power cut, and waiting for the disk is most of their time."""
+    monkeypatch.setitem(SHARED_CONFIGURATION, "core.fsync", "none")
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from agentcore.gitstore import AttemptsRepository, SolutionsRepository
+from agentcore.gitstore.repository import SHARED_CONFIGURATION
 from portal.agents.models import Agent
 from portal.agents.tokens import issue_token
 
@@ -67,6 +68,12 @@ class Client:
 
     def push(self, ref: str = BRANCH, *options: str) -> subprocess.CompletedProcess[str]:
         return self.git("push", *options, "origin", f"HEAD:{ref}", check=False)
+
+
+@pytest.fixture(autouse=True)
+def without_fsync(monkeypatch) -> None:
+    """Repositories of tests need not survive a power cut, and waiting for the disk is most of their time."""
+    monkeypatch.setitem(SHARED_CONFIGURATION, "core.fsync", "none")
 
 
 @pytest.fixture
