@@ -328,7 +328,7 @@ class Repository:
 def seed_files(seed: Seed) -> Iterator[tuple[str, tuple[str, bytes]]]:
     """``(path, (mode, content))`` of a directory or of pairs.
 
-    What starts with ``#!`` is executable; links and caches are skipped.
+    What starts with ``#!`` at the top is executable (a kernel never is: see `policy`); links and caches are skipped.
     """
     if isinstance(seed, Path):
         pairs: Iterable[tuple[str, bytes]] = (
@@ -339,7 +339,7 @@ def seed_files(seed: Seed) -> Iterator[tuple[str, tuple[str, bytes]]]:
     else:
         pairs = seed
     for path, content in pairs:
-        yield path, ("100755" if content.startswith(b"#!") else "100644", content)
+        yield path, ("100755" if content.startswith(b"#!") and "/" not in path else "100644", content)
 
 
 def _checked(oid: str) -> str:

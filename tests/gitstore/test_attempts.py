@@ -22,11 +22,12 @@ def test_a_new_repository_holds_the_seed_and_nothing_half_made_is_left(tmp_path:
     (seed / "deep/__pycache__").mkdir(parents=True)
     (seed / "README.md").write_text("hello\n")
     (seed / "yard").write_text("#!/usr/bin/env python3\n")
+    (seed / "deep/kernel.py").write_text("#!/usr/bin/env python3\n")
     (seed / "deep/__pycache__/x.pyc").write_bytes(b"no")
     (seed / "link").symlink_to("/etc/passwd")
     with AttemptsRepository.create(tmp_path / "a b $HOME/attempts.git", seed) as repository:
         entries = {entry.path: entry.mode for entry in repository.entries(repository.resolve(MAIN))}
-    assert entries == {"README.md": "100644", "yard": "100755"}
+    assert entries == {"README.md": "100644", "deep/kernel.py": "100644", "yard": "100755"}
     assert [child.name for child in (tmp_path / "a b $HOME").iterdir()] == ["attempts.git"]
     with pytest.raises(GitStoreError, match="already exists"):
         AttemptsRepository.create(tmp_path / "a b $HOME/attempts.git")
