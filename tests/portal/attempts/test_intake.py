@@ -149,7 +149,7 @@ def test_a_gpu_language_without_campaign_goes_to_the_default_gpu(problem, ada, s
 
 
 def test_unknown_problems_and_agents_are_reported_once_and_picked_up_later(problem, caplog):
-    ref, oid = repos.push("scale", "eve", "v1")
+    _, oid = repos.push("scale", "eve", "v1")
     assert intake.reconcile() == []
     assert intake.reconcile() == []
     event = Event.objects.get(kind="attempt.ignored")

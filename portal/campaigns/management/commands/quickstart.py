@@ -31,7 +31,7 @@ class Command(BaseCommand):
         agents = options["agents"] if options["agents"] is not None else max(1, min(2, cores // 2))
         if options["attempts_per_problem"] < 1 or agents < 1:
             raise CommandError("--attempts-per-problem and --agents must be at least 1")
-        console = Console(highlight=False)
+        console = Console(highlight=False, width=None if sys.stdout.isatty() else 110)
         try:
             outcome = quickstart(
                 Options(

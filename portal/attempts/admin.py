@@ -1,0 +1,28 @@
+"""Attempts in the admin: to find and to measure again. They are commits, so nothing here edits them."""
+
+from __future__ import annotations
+
+from django.contrib import admin, messages
+
+from portal.attempts.models import Attempt
+from portal.evaluations.rerun import rerun_attempt
+from portal.readonly import ReadOnlyAdmin
+
+
+@admin.register(Attempt)
+class AttemptAdmin(ReadOnlyAdmin):
+    list_display = ["short_commit", "problem", "language", "agent", "subject", "kind", "campaign", "received_at"]
+    list_filter = ["kind", "language", "problem", "agent", "campaign"]
+    list_select_related = ["problem", "agent", "campaign"]
+    search_fields = ["commit", "subject", "agent__name", "slug"]
+    date_hierarchy = "received_at"
+    actions = ["rerun"]
+
+    @admin.display(description="commit", ordering="commit")
+    def short_commit(self, attempt: Attempt) -> str:
+        return attempt.commit[:10]
+
+    @admin.action(description="Measure again on every hardware it ran on", permissions=["rerun"])
+    def rerun(self, request, queryset) -> None:
+        rows = [row for attempt in queryset.select_related("problem") for row in rerun_attempt(attempt, request.user)]
+        self.message_user(request, f"{len(rows)} evaluations are queued.", messages.SUCCESS)

@@ -1,0 +1,36 @@
+"""Campaigns in the admin: made, paused and finished here; every change is an event."""
+
+from __future__ import annotations
+
+from django.contrib import admin
+from django.utils import timezone
+
+from portal.campaigns.models import Campaign
+from portal.events.models import log as log_event
+
+
+@admin.register(Campaign)
+class CampaignAdmin(admin.ModelAdmin):
+    list_display = ["name", "language", "hardware", "state", "started_at", "finished_at"]
+    list_filter = ["state", "language", "hardware"]
+    search_fields = ["name"]
+    filter_horizontal = ["problems"]
+    readonly_fields = ["started_at", "finished_at"]
+
+    def get_readonly_fields(self, request, obj=None):
+        # What the campaign's figures are about does not change once it runs.
+        return [*self.readonly_fields, "name", "language", "hardware"] if obj else self.readonly_fields
+
+    def has_delete_permission(self, request, obj=None) -> bool:
+        return False
+
+    def save_model(self, request, obj: Campaign, form, change) -> None:
+        if obj.state == Campaign.State.FINISHED:
+            obj.finished_at = obj.finished_at or timezone.now()
+        else:
+            obj.finished_at = None
+        super().save_model(request, obj, form, change)
+        log_event(
+            "campaign.changed" if change else "campaign.created", request.user, campaign=obj.name, state=obj.state,
+            fields=sorted(form.changed_data),
+        )

@@ -1,0 +1,76 @@
+"""Evaluations and devices in the admin; and django-q2's own pages taken out of it.
+
+A schedule or a queued message names any function to call, so whoever may edit one runs arbitrary Python.
+"""
+
+from __future__ import annotations
+
+from django.contrib import admin, messages
+from django_q.models import Failure, OrmQ, Schedule, Success
+
+from portal.evaluations import queue
+from portal.evaluations.models import CheckResult, Device, Evaluation, WorkloadResult
+from portal.evaluations.rerun import rerun_evaluation
+from portal.readonly import ReadOnlyAdmin
+
+for _model in (Schedule, Success, Failure, OrmQ):
+    if admin.site.is_registered(_model):
+        admin.site.unregister(_model)
+
+
+class _RowInline(admin.TabularInline):
+    extra = 0
+    can_delete = False
+
+    def has_add_permission(self, request, obj=None) -> bool:
+        return False
+
+    def has_change_permission(self, request, obj=None) -> bool:
+        return False
+
+    def has_view_permission(self, request, obj=None) -> bool:
+        return True  # shown only inside the evaluation, whose own permission was checked
+
+
+class WorkloadInline(_RowInline):
+    model = WorkloadResult
+    fields = ["index", "heldout", "axes", "verdict", "latency_us", "baseline_us", "t_sol_us", "sol_score"]
+
+
+class CheckInline(_RowInline):
+    model = CheckResult
+    fields = ["workload_index", "name", "status", "message"]
+
+
+@admin.register(Evaluation)
+class EvaluationAdmin(ReadOnlyAdmin):
+    list_display = [
+        "id", "attempt", "hardware", "state", "verdict", "priority", "claims", "claimed_by", "sol_score", "speedup",
+        "queued_at", "finished_at",
+    ]
+    list_filter = ["state", "verdict", "hardware", "priority", "harness_version", "attempt__problem"]
+    list_select_related = ["attempt"]
+    search_fields = ["=id", "attempt__commit", "attempt__agent__name", "device_uuid"]
+    date_hierarchy = "queued_at"
+    exclude = ["lease_token"]  # of a running row it is the right to write its result
+    inlines = [WorkloadInline, CheckInline]
+    actions = ["rerun", "cancel"]
+
+    def get_queryset(self, request):
+        return super().get_queryset(request).defer("result")
+
+    @admin.action(description="Measure again (new evaluations, first in the queue)", permissions=["rerun"])
+    def rerun(self, request, queryset) -> None:
+        rows = [rerun_evaluation(row, request.user) for row in queryset.select_related("attempt__problem")]
+        self.message_user(request, f"{len(rows)} evaluations are queued.", messages.SUCCESS)
+
+    @admin.action(description="Take out of the queue", permissions=["rerun"])
+    def cancel(self, request, queryset) -> None:
+        count = sum(queue.cancel(row, request.user) for row in queryset.select_related("attempt"))
+        self.message_user(request, f"{count} queued evaluations were cancelled.", messages.SUCCESS)
+
+
+@admin.register(Device)
+class DeviceAdmin(ReadOnlyAdmin):
+    list_display = ["uuid", "hardware", "name", "host", "driver", "sandbox", "first_seen_at", "last_seen_at"]
+    list_filter = ["hardware", "host", "sandbox"]
