@@ -12,9 +12,10 @@ next call's begin mark, whose distance is checked against the calibration.
 
 from __future__ import annotations
 
+import random as pseudo_random
 import secrets
-import statistics
 import time
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,7 +26,10 @@ from agentcore.judge.device_page import DevicePage, proof_positions
 from agentcore.judge.layout import Layout, as_bits, detects_poison
 from agentcore.judge.measurement import Effort, Measurement, Verifier
 from agentcore.judge.session import RunnerFailure
+from agentcore.judge.statistics import estimate, interquartile_mean
 from agentcore.vocabulary import CheckName, Language
+
+random = pseudo_random.SystemRandom()
 
 if TYPE_CHECKING:
     import numpy as np
@@ -37,9 +41,12 @@ MAX_SLOTS = 48
 MIN_SLOTS = 6
 SLOT_BUDGET_BYTES = 6 << 30
 WATCHDOG_S = 3.0
-HIDDEN_GAP_US = 0.8
-"""How much longer than calibrated the gap after an end mark may be (median) before it counts as hidden work."""
-DISTURBED_RATIO = 1.25
+MAX_BATCHES = 40
+SAMPLED_CALLS = 3
+HIDDEN_GAP_US, HIDDEN_GAP_RATIO = 0.8, 0.02
+"""How much longer than calibrated the gap after an end mark may be before it counts as hidden work: a constant, and
+a share of the call's own time."""
+DISTURBED_RATIO = 1.4
 CLAIM_BELOW_US, CLAIM_ABOVE_US = 2.0, 10.0
 
 
@@ -109,12 +116,11 @@ class CudaRunner:
         if not measurement.findings.failed:
             self._compare_clocks(measurement, buffers.layout.slots)
         measurement.canary_us.append(self.target.canary_us())
-        ratio = measurement.canary_us[-1] / measurement.canary_us[0]
-        quiet = 1 / DISTURBED_RATIO <= ratio <= DISTURBED_RATIO
+        before, after = measurement.canary_us
+        quiet = max(before, after) <= DISTURBED_RATIO * min(before, after)
         measurement.findings.record(
             CheckName.QUIET_DEVICE, quiet,
-            "" if quiet else f"the canary took {measurement.canary_us[0]:.1f} µs before and"
-            f" {measurement.canary_us[-1]:.1f} µs after: throttled or shared",
+            "" if quiet else f"the canary took {before:.1f} µs before and {after:.1f} µs after: throttled or shared",
         )
         return measurement
 
@@ -151,11 +157,18 @@ class CudaRunner:
         self, calls: _Verification, buffers: CudaBuffers, verifier: Verifier, measurement: Measurement
     ) -> None:
         gaps: list[float] = []
-        for _ in range(self.effort.batches):
-            size = buffers.layout.slots
-            order = list(range(size))
-            secrets.SystemRandom().shuffle(order)
-            timing = _Batch(self, calls, order).run()
+        order = list(range(buffers.layout.slots))
+        begun = time.monotonic()
+        for number in range(MAX_BATCHES):
+            if number >= self.effort.batches:
+                reached = estimate(measurement.samples_us, resamples=60)
+                narrow = reached.high - reached.low <= 2 * self.effort.precision * reached.value
+                if narrow or time.monotonic() - begun > self.effort.budget_s + self.effort.batches * 0.1:
+                    break
+            random.shuffle(order)
+            # Which calls are verified is drawn after the batch has run.
+            sample = len(order) if number < self.effort.batches else SAMPLED_CALLS
+            timing = _Batch(self, calls, order).run(sample)
             if timing is None:
                 return
             samples, after = timing
@@ -163,12 +176,14 @@ class CudaRunner:
             gaps += after
             if measurement.findings.failed:
                 return
-        hidden = statistics.median(gaps) - self.calibration.gap_us
-        steady = hidden <= HIDDEN_GAP_US
+        written = sum(p.nbytes for p in buffers.layout.outputs)
+        typical = interquartile_mean(measurement.samples_us)
+        hidden = interquartile_mean(gaps) - self.calibration.gap_after(written)
+        steady = hidden <= HIDDEN_GAP_US + HIDDEN_GAP_RATIO * typical
         measurement.findings.record(
             CheckName.STEADY_WORK, steady,
-            "" if steady else f"after a call's end mark the device stayed busy {hidden:.2f} µs longer than without a"
-            " candidate: work is hidden behind the mark",
+            f"after a call's end mark the device was busy {hidden:+.2f} µs against the calibration"
+            + ("" if steady else ": work is hidden behind the mark"),
         )
 
     def _slope(self, calls: _Verification, buffers: CudaBuffers, measurement: Measurement) -> None:
@@ -203,8 +218,10 @@ class CudaRunner:
         measurement.findings.skip(CheckName.STEADY_WORK, why)
 
     def _compare_clocks(self, measurement: Measurement, slots: int) -> None:
+        self.page.reset()
         answer = self.session.request(
-            {"op": "claim", "slots": list(range(min(slots, 12)))}, "claim", timeout_s=60
+            {"op": "claim", "slots": list(range(min(slots, 12))), "gated": measurement.method == "gated"}, "claim",
+            timeout_s=60,
         )
         claims = answer.get("latencies_us")
         if not isinstance(claims, list) or not all(isinstance(c, float | int) for c in claims) or not claims:
@@ -213,7 +230,7 @@ class CudaRunner:
         if measurement.method != "gated" or not measurement.samples_us:
             measurement.findings.skip(CheckName.CLOCK_AGREES, "only gated timing has a comparable clock")
             return
-        judged, claimed = statistics.median(measurement.samples_us), statistics.median(measurement.claimed_us)
+        judged, claimed = (interquartile_mean(s) for s in (measurement.samples_us, measurement.claimed_us))
         agrees = 0.85 * judged - CLAIM_BELOW_US <= claimed <= 1.35 * judged + CLAIM_ABOVE_US
         measurement.findings.record(
             CheckName.CLOCK_AGREES, agrees,
@@ -227,8 +244,11 @@ class _Batch:
     def __init__(self, runner: CudaRunner, calls: _Verification, order: list[int]) -> None:
         self.runner, self.calls, self.order = runner, calls, order
 
-    def run(self) -> tuple[list[float], list[float]] | None:
-        """(latencies of the counting calls, gaps after them), µs; None if a finding ended it."""
+    def run(self, sample: int) -> tuple[list[float], list[float]] | None:
+        """(latencies of the counting calls, gaps after them), µs; None if a finding ended it.
+
+        ``sample`` calls, drawn after the fact, are verified, and always the one before the pause.
+        """
         runner, order = self.runner, self.order
         size, token = len(order), secrets.randbits(62) | 1
         runner.page.reset()
@@ -256,7 +276,8 @@ class _Batch:
             if part.stop < size:
                 self.calls.at_pause(order[pause - 1], order[pause])
         runner.session.request({"op": "idle"}, "idle", timeout_s=runner.effort.call_timeout_s)
-        if not self.calls.verify(range(size), order, proofs):
+        chosen = sorted({pause - 1, *random.sample(range(size), min(sample, size))})
+        if not self.calls.verify(chosen, order, proofs):
             return None
         marks = runner.calibration.empty_us
         counting = [i for i in range(0, size - 1, 2) if i != pause - 1]
@@ -350,7 +371,7 @@ class _Verification:
         torch.cuda.synchronize()
 
     def verify(
-        self, part: range, order: list[int], proofs: dict[int, tuple[int, bytes]], what: str = ""
+        self, part: Iterable[int], order: list[int], proofs: dict[int, tuple[int, bytes]], what: str = ""
     ) -> bool:
         """Check every call of ``part``: proofs, inputs, guards, written, reference. False after the first failure."""
         findings = self.measurement.findings

@@ -7,7 +7,6 @@ import glob
 import hashlib
 import os
 import shutil
-import statistics
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -24,12 +23,14 @@ from agentcore.judge.measurement import Effort
 from agentcore.judge.result import EnvironmentStamp
 from agentcore.judge.session import RunnerSession
 from agentcore.judge.stamp import gpu_stamp
+from agentcore.judge.statistics import interquartile_mean
 from agentcore.judge.telemetry import Telemetry
 from agentcore.sandbox import GIB, Limits, Sandbox
 from agentcore.vocabulary import HardwareName, Language
 
 GATE_SOURCE = Path(__file__).resolve().parent / "gate.cu"
 CALIBRATION_CALLS = 48
+TOUCHED_BYTES = (1 << 16, 1 << 20, 1 << 23, 1 << 25, 1 << 27)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +44,12 @@ class Calibration:
     empty_us: float
     nothing_us: float
     gap_us: float
+    touched_gap_us: dict[int, float]
+
+    def gap_after(self, output_bytes: int) -> float:
+        """The gap to expect after a call that wrote ``output_bytes``: that of the next larger size measured."""
+        larger = [size for size in self.touched_gap_us if size >= output_bytes]
+        return self.touched_gap_us[min(larger) if larger else max(self.touched_gap_us)]
 
 
 class CudaTarget:
@@ -68,14 +75,14 @@ class CudaTarget:
         return self.telemetry.device["device_uuid"]
 
     def flush(self) -> None:
-        """Read twice the L2 through, from the judge's own context, so that what it has just written leaves the cache."""
+        """Read twice the L2 through from the judge's own context: what it has just written leaves the cache."""
         self._flush.sum()
         torch.cuda.synchronize()
 
     def canary_us(self) -> float:
-        """A fixed read of device memory, timed by events: slow means throttled or shared. Best of five."""
+        """A fixed read of device memory, timed by events: slow means throttled or shared. Best of twenty."""
         best = float("inf")
-        for _ in range(5):
+        for _ in range(20):
             begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))  # type: ignore[no-untyped-call]
             begin.record()
             self._flush.sum()
@@ -120,17 +127,21 @@ class CudaTarget:
     def calibration(self, sandbox: Sandbox) -> Calibration:
         """Measured once per judge and sandbox kind, in a clean runner."""
         if sandbox.kind not in self._calibrations:
-            with _clean_runner(self, sandbox) as (session, page):
-                empty, gap = _marks(self, session, page, "none")
-                nothing, _ = _marks(self, session, page, "nothing")
-            self._calibrations[sandbox.kind] = Calibration(empty, nothing, gap)
+            gaps = {}
+            for size in TOUCHED_BYTES:
+                with _clean_runner(self, sandbox, size) as (session, page):
+                    if size == TOUCHED_BYTES[0]:
+                        empty, gap = _marks(self, session, page, "none")
+                        nothing, _ = _marks(self, session, page, "nothing")
+                    _, gaps[size] = _marks(self, session, page, "touch")
+            self._calibrations[sandbox.kind] = Calibration(empty, nothing, gap, gaps)
         return self._calibrations[sandbox.kind]
 
 
 @contextmanager
-def _clean_runner(target: CudaTarget, sandbox: Sandbox) -> Iterator[tuple[RunnerSession, DevicePage]]:
+def _clean_runner(target: CudaTarget, sandbox: Sandbox, size: int) -> Iterator[tuple[RunnerSession, DevicePage]]:
     page = DevicePage()
-    layout = Layout([Parameter("x", "output", (1024,), torch.float32, "float32")], CALIBRATION_CALLS)
+    layout = Layout([Parameter("x", "output", (size // 4,), torch.float32, "float32")], CALIBRATION_CALLS)
     buffers = CudaBuffers(layout)
     try:
         with target.session(sandbox, "none", None, page) as session:
@@ -147,10 +158,10 @@ def _clean_runner(target: CudaTarget, sandbox: Sandbox) -> Iterator[tuple[Runner
 
 
 def _marks(target: CudaTarget, session: RunnerSession, page: DevicePage, kind: str) -> tuple[float, float]:
-    """(begin→end, end→next begin without a flush), medians over five batches, µs."""
+    """(begin→end, end→next begin without a flush), µs, over fifteen batches."""
     inside: list[float] = []
     between: list[float] = []
-    for token in range(1, 7):
+    for token in range(1, 17):
         page.reset()
         session.request(
             {
@@ -170,7 +181,7 @@ def _marks(target: CudaTarget, session: RunnerSession, page: DevicePage, kind: s
             continue  # the first batch loads the kernels
         inside += [(e - b) / 1e3 for b, e in zip(begins, ends, strict=True)][0::2]
         between += [(b - e) / 1e3 for e, b in zip(ends[0::2], begins[1::2], strict=True)]
-    return statistics.median(inside), statistics.median(between)
+    return interquartile_mean(inside), interquartile_mean(between)
 
 
 def gate_cubin(hardware: HardwareName, cache_dir: Path) -> Path:

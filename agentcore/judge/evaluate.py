@@ -22,7 +22,7 @@ from agentcore.judge.findings import Findings
 from agentcore.judge.measurement import Effort, Measurement, Verifier
 from agentcore.judge.result import BoundRecord, BuildReport, EnvironmentStamp, EvaluationResult, WorkloadResult
 from agentcore.judge.session import RunnerFailure, RunnerSession
-from agentcore.judge.statistics import estimate
+from agentcore.judge.statistics import estimate, interquartile_mean
 from agentcore.problems import Problem, ProblemError, Workload, missing_blobs
 from agentcore.problems.tensors import InputFactory
 from agentcore.sandbox import Sandbox, SandboxError, find_sandbox
@@ -233,13 +233,13 @@ class _Evaluation:
         if isinstance(t_sol, str):
             findings.skip(CheckName.BELOW_LIGHT_SPEED, t_sol[:500])
         elif latency:
-            slower = latency.median >= t_sol.t_sol_us
+            slower = latency.value >= t_sol.t_sol_us
             findings.record(
                 CheckName.BELOW_LIGHT_SPEED, slower,
-                "" if slower else f"{latency.median:.3f} µs is below the bound {t_sol.t_sol_us:.3f} µs"
+                "" if slower else f"{latency.value:.3f} µs is below the bound {t_sol.t_sol_us:.3f} µs"
                 f" ({t_sol.limiter}): a person must look at this",
             )
-        claimed = estimate(measurement.claimed_us).median if measurement.claimed_us else None
+        claimed = interquartile_mean(measurement.claimed_us) if measurement.claimed_us else None
         message = findings.message()
         if heldout and message:
             message = f"on a held-out shape: {message}"
@@ -248,7 +248,7 @@ class _Evaluation:
             uuid=hashlib.sha256(workload.uuid.encode()).hexdigest()[:32] if heldout else workload.uuid,
             index=workload.index, axes={} if heldout else dict(workload.axes), heldout=heldout,
             verdict=findings.verdict(), message=message,
-            latency_us=latency.median if latency else None,
+            latency_us=latency.value if latency else None,
             latency_low_us=latency.low if latency else None,
             latency_high_us=latency.high if latency else None,
             samples_us=[round(s, 4) for s in measurement.samples_us],

@@ -1,33 +1,43 @@
-"""Medians, intervals and comparisons of latencies. Pure arithmetic over microseconds."""
+"""Estimates and intervals of latencies. Pure arithmetic over microseconds."""
 
 from __future__ import annotations
 
 import random
-import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A median and its 95 % bootstrap interval, µs."""
+    """An interquartile mean and its 95 % bootstrap interval, µs."""
 
-    median: float
+    value: float
     low: float
     high: float
 
 
-def estimate(samples: Sequence[float], *, resamples: int = 300) -> Estimate:
-    """Median with a percentile-bootstrap interval (Efron 1979). One sample has no spread: low = high = it.
+def interquartile_mean(samples: Sequence[float]) -> float:
+    """The mean of the middle half: as deaf to outliers as the median, with half its variance on jittered clocks.
+
+    Raises ValueError on no samples.
+    """
+    if not samples:
+        raise ValueError("no samples to estimate a latency from")
+    ordered = sorted(samples)
+    cut = len(ordered) // 4
+    middle = ordered[cut : len(ordered) - cut]
+    return sum(middle) / len(middle)
+
+
+def estimate(samples: Sequence[float], *, resamples: int = 200) -> Estimate:
+    """Interquartile mean with a percentile-bootstrap interval (Efron 1979). One sample has no spread.
 
     Raises ValueError on no samples. Deterministic: the resampling has a fixed seed, so that a record re-read gives
     the same interval.
     """
-    if not samples:
-        raise ValueError("no samples to estimate a latency from")
-    middle = statistics.median(samples)
+    middle = interquartile_mean(samples)
     if len(samples) == 1:
         return Estimate(middle, middle, middle)
     draw = random.Random(len(samples))
-    medians = sorted(statistics.median(draw.choices(samples, k=len(samples))) for _ in range(resamples))
-    return Estimate(middle, medians[int(0.025 * resamples)], medians[min(resamples - 1, int(0.975 * resamples))])
+    means = sorted(interquartile_mean(draw.choices(samples, k=len(samples))) for _ in range(resamples))
+    return Estimate(middle, means[int(0.025 * resamples)], means[min(resamples - 1, int(0.975 * resamples))])
