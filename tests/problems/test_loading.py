@@ -1,0 +1,229 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentcore.problems import ProblemError, find_problems, load_problem, missing_blobs
+from agentcore.vocabulary import HardwareName
+
+
+def test_a_problem_loads_with_its_axes_shapes_and_sources(write_problem: Any) -> None:
+    problem = load_problem(write_problem())
+    values = problem.definition.axis_values(problem.workloads[0].axes)
+    assert values == {"rows": 3, "cols": 8, "half": 4}
+    assert list(values) == ["rows", "cols", "half"]
+    assert problem.definition.shape(problem.definition.inputs["x"], values) == (3, 8)
+    assert problem.definition.shape(problem.definition.inputs["scale"], values) is None
+    assert (problem.definition.var_axes, problem.definition.expr_axes) == (("rows",), ("half",))
+    assert problem.workloads[0].tolerance.required_matched_ratio == 0.99
+
+
+def set_in(*path: str, value: Any) -> Any:
+    def change(definition: dict[str, Any], workload: dict[str, Any]) -> None:
+        target = {"definition": definition, "workload": workload}[path[0]]
+        for step in path[1:-1]:
+            target = target[step]
+        target[path[-1]] = value
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("change", "file", "field", "complaint"),
+    [
+        (set_in("definition", "name", value="Bad Name"), "definition.json", "name", "lower-case"),
+        (set_in("definition", "axes", "cols", "value", value=-1), "definition.json", "axes.cols.value", "greater than"),
+        (set_in("definition", "axes", "cols", "type", value="fixed"), "definition.json", "axes.cols", "const"),
+        (set_in("definition", "inputs", "x", "dtype", value="float31"), "definition.json", "inputs.x.dtype", "known:"),
+        (set_in("definition", "outputs", "y", "shape", value=["depth"]), "definition.json", "", "depth is not an axis"),
+        (set_in("definition", "outputs", "y", "shape", value=None), "definition.json", "", "output is a tensor"),
+        (set_in("definition", "outputs", value={}), "definition.json", "outputs", "at least 1"),
+        (set_in("definition", "inputs", "y", value={"shape": [1], "dtype": "bool"}), "definition.json", "", "both an"),
+        (set_in("definition", "custom_inputs_entrypoint", value="make"), "definition.json", "reference", "no make"),
+        (set_in("definition", "reference", value="def run(:\n"), "definition.json", "reference, line 1", "not Python"),
+        (set_in("definition", "reference", value="x = 1"), "definition.json", "reference", "no run"),
+        (set_in("definition", "reference", value=None), "definition.json", "reference", "no reference.py beside"),
+        (set_in("workload", "axes", value={}), "workload.jsonl", "axes", "'rows' has no value"),
+        (set_in("workload", "axes", "rows", value=-2), "workload.jsonl", "axes.rows", "greater than"),
+        (set_in("workload", "axes", "depth", value=1), "workload.jsonl", "axes", "depth is not an axis"),
+        (set_in("workload", "axes", "cols", value=9), "workload.jsonl", "axes", "8 by the definition, 9 by"),
+        (set_in("workload", "inputs", value={}), "workload.jsonl", "inputs.x", "is missing"),
+        (set_in("workload", "inputs", "z", value={"type": "random"}), "workload.jsonl", "inputs", "z is not an input"),
+        (set_in("workload", "inputs", "x", value={"type": "custom"}), "workload.jsonl", "inputs.x", "entrypoint"),
+        (set_in("workload", "inputs", "x", value={"type": "scalar", "value": 1}), "workload.jsonl", "inputs.x", "tens"),
+        (set_in("workload", "tolerance", value={"max_atoll": 1}), "workload.jsonl", "tolerance.max_atoll", "Extra"),
+        (set_in("workload", "tolerance", value={"max_rtol": -1}), "workload.jsonl", "tolerance.max_rtol", "greater"),
+    ],
+)
+def test_an_error_names_file_field_and_cause(
+    write_problem: Any, change: Any, file: str, field: str, complaint: str
+) -> None:
+    root = write_problem(change)
+    with pytest.raises(ProblemError) as caught:
+        load_problem(root)
+    message = str(caught.value)
+    assert message.startswith(str(root / file)), message
+    assert field in message
+    assert complaint in message
+
+
+def test_an_error_points_at_the_line_of_the_field(write_problem: Any) -> None:
+    root = write_problem(set_in("definition", "inputs", "x", "dtype", value="float31"))
+    lines = (root / "definition.json").read_text().splitlines()
+    line = next(number for number, text in enumerate(lines, start=1) if "float31" in text)
+    with pytest.raises(ProblemError, match=f"definition.json:{line}: inputs.x.dtype: "):
+        load_problem(root)
+
+
+def test_a_workload_error_names_its_line_past_blank_ones(write_problem: Any) -> None:
+    root = write_problem()
+    good = (root / "workload.jsonl").read_text()
+    (root / "workload.jsonl").write_text(good + "\n" + good.replace("w0", "w1").replace('"rows": 3', '"rows": "3"'))
+    with pytest.raises(ProblemError, match=r"workload\.jsonl:3: axes\.rows: "):
+        load_problem(root)
+
+
+def test_a_syntax_error_names_its_line(write_problem: Any) -> None:
+    root = write_problem(workload__jsonl='{"uuid": "w0"}\n{"uuid": \n')
+    with pytest.raises(ProblemError, match=r"workload\.jsonl:1: axes"):
+        load_problem(root)
+    root = write_problem(definition__json='{\n  "name": "a",\n  oops\n}')
+    with pytest.raises(ProblemError, match=r"definition\.json:3: is not JSON"):
+        load_problem(root)
+
+
+def test_a_field_given_twice_is_refused(write_problem: Any) -> None:
+    root = write_problem(workload__jsonl='{"uuid": "w0", "axes": {"rows": 1, "rows": 2}}')
+    with pytest.raises(ProblemError, match="'rows' is given twice"):
+        load_problem(root)
+
+
+def test_axes_that_define_each_other_are_refused(write_problem: Any) -> None:
+    def change(definition: dict[str, Any], workload: dict[str, Any]) -> None:
+        definition["axes"]["p"] = {"type": "expr", "expression": "q + 1"}
+        definition["axes"]["q"] = {"type": "expr", "expression": "p + 1"}
+
+    with pytest.raises(ProblemError, match="p, q are defined by each other"):
+        load_problem(write_problem(change))
+
+
+def test_expression_axes_may_use_axes_declared_later(write_problem: Any) -> None:
+    def change(definition: dict[str, Any], workload: dict[str, Any]) -> None:
+        definition["axes"] = {"quarter": {"type": "expr", "expression": "half // 2"}} | definition["axes"]
+
+    problem = load_problem(write_problem(change))
+    assert problem.definition.axis_values({"rows": 1})["quarter"] == 2
+
+
+def test_two_workloads_with_one_uuid_are_refused_across_files(write_problem: Any) -> None:
+    root = write_problem()
+    (root / "heldout.jsonl").write_text((root / "workload.jsonl").read_text())
+    with pytest.raises(ProblemError, match="w0 is used by two workloads"):
+        load_problem(root)
+
+
+def test_null_and_missing_optional_fields_are_defaults(write_problem: Any) -> None:
+    def change(definition: dict[str, Any], workload: dict[str, Any]) -> None:
+        definition["axes"]["rows"]["description"] = None
+        definition |= {"tags": None, "hf_id": None, "custom_inputs_entrypoint": None, "description": None}
+        workload["tolerance"] = {"max_atol": None, "max_error_cap": None}
+
+    problem = load_problem(write_problem(change))
+    assert (problem.definition.description, problem.definition.tags) == ("", ())
+    assert problem.workloads[0].tolerance.max_atol == 1e-2
+
+
+def test_both_spellings_of_the_matched_ratio_count(write_problem: Any) -> None:
+    problem = load_problem(write_problem(set_in("workload", "tolerance", value={"required_match_ratio": 0.5})))
+    assert problem.workloads[0].tolerance.required_matched_ratio == 0.5
+
+
+def test_the_reference_may_lie_beside_the_definition(write_problem: Any) -> None:
+    source = "def run(x, scale):\n    return x\n"
+    problem = load_problem(write_problem(set_in("definition", "reference", value=None), reference__py=source))
+    assert problem.reference == source
+    with pytest.raises(ProblemError, match=r"differs from reference\.py"):
+        load_problem(write_problem(reference__py=source))
+
+
+def test_a_syntax_error_in_reference_py_names_its_line(write_problem: Any) -> None:
+    root = write_problem(set_in("definition", "reference", value=None), reference__py="import torch\n\ndef run(:\n")
+    with pytest.raises(ProblemError, match=r"reference\.py:3: is not Python"):
+        load_problem(root)
+
+
+def test_the_cpu_gets_its_own_workloads_and_held_out_ones(write_problem: Any) -> None:
+    root = write_problem()
+    line = json.loads((root / "workload.jsonl").read_text())
+    (root / "workload.cpu.jsonl").write_text(json.dumps(line | {"uuid": "c0"}))
+    held = [line | {"uuid": "h0"}, line | {"uuid": "h1", "target": "cpu"}]
+    (root / "heldout.jsonl").write_text("\n".join(map(json.dumps, held)))
+    problem = load_problem(root)
+    assert [w.uuid for w in problem.workloads_for(HardwareName.CPU)] == ["c0"]
+    assert [w.uuid for w in problem.workloads_for(HardwareName.H200)] == ["w0"]
+    assert [w.uuid for w in problem.heldout_for(HardwareName.CPU)] == ["h1"]
+    assert [w.uuid for w in problem.heldout_for(HardwareName.B200)] == ["h0"]
+
+
+def test_without_a_cpu_list_the_cpu_gets_the_gpu_workloads(write_problem: Any) -> None:
+    assert [w.uuid for w in load_problem(write_problem()).workloads_for(HardwareName.CPU)] == ["w0"]
+
+
+def test_the_digest_follows_the_content_and_not_the_layout(write_problem: Any) -> None:
+    root = write_problem()
+    first = load_problem(root).digest
+    (root / "definition.json").write_text(json.dumps(json.loads((root / "definition.json").read_text())))
+    assert load_problem(root).digest == first
+    changed = write_problem(set_in("workload", "axes", "rows", value=4))
+    assert load_problem(changed).digest != first
+
+    def swap(definition: dict[str, Any], workload: dict[str, Any]) -> None:
+        definition["inputs"] = dict(reversed(definition["inputs"].items()))
+
+    assert load_problem(write_problem(swap)).digest != first, "the order of inputs is the kernel's ABI"
+
+
+def test_absent_safetensors_are_named_and_do_not_stop_loading(write_problem: Any) -> None:
+    source = {"type": "safetensors", "path": "blob/x.safetensors", "tensor_key": "x"}
+    root = write_problem(set_in("workload", "inputs", "x", value=source))
+    assert missing_blobs(load_problem(root)) == {"w0": ["blob/x.safetensors"]}
+    (root / "blob").mkdir()
+    (root / "blob" / "x.safetensors").touch()
+    assert missing_blobs(load_problem(root)) == {}
+
+
+def test_a_blob_path_cannot_leave_the_problem(write_problem: Any, tmp_path: Path) -> None:
+    (tmp_path / "secret").touch()
+    source = {"type": "safetensors", "path": "../secret", "tensor_key": "x"}
+    problem = load_problem(write_problem(set_in("workload", "inputs", "x", value=source)))
+    assert missing_blobs(problem) == {"w0": ["../secret"]}
+
+
+def test_unicode_paths_work(write_problem: Any, tmp_path: Path) -> None:
+    moved = write_problem().rename(tmp_path / "prøblem µ")
+    assert load_problem(moved).name == "scaled_rows"
+
+
+def test_every_problem_of_the_public_sample_loads(sample: Path) -> None:
+    found = find_problems(sample)
+    assert len(found) == 41
+    problems = [load_problem(path) for path in found]
+    assert sum(len(p.workloads) for p in problems) == 807
+    blocked = {p.name for p in problems if missing_blobs(p)}
+    assert len(blocked) == 5
+    assert all(len(missing_blobs(p)) == len(p.workloads) for p in problems if p.name in blocked)
+    assert all(p.official is not None for p in problems)
+
+
+def test_official_axis_values_agree_with_ours(sample: Path) -> None:
+    for path in find_problems(sample):
+        problem = load_problem(path)
+        assert problem.official is not None
+        for row in problem.official["workloads"]:
+            values = problem.definition.axis_values(problem.workloads[row["index"]].axes)
+            assert {name: values[name] for name in row["axes"] if name in values} == {
+                name: value for name, value in row["axes"].items() if name in values
+            }
