@@ -37,7 +37,7 @@ class BuildCache:
         self._work = directory.absolute() / "work"
         try:
             for made in (self._done, self._work):
-                made.mkdir(mode=0o755, parents=True, exist_ok=True)
+                _make(made)
         except OSError as error:
             raise CacheError(f"build cache {directory} cannot be made: {error.strerror}") from error
         if not os.access(self._work, os.W_OK | os.X_OK) or not os.access(self._done, os.W_OK | os.X_OK):
@@ -80,7 +80,7 @@ class BuildCache:
         entry = workplace / "entry"
         place = self._place(key)
         try:
-            entry.mkdir(mode=0o755)
+            _make(entry)
             for name, content in (
                 (ARTIFACT, artifact),
                 (_DIGEST, hashlib.sha256(artifact).hexdigest().encode()),
@@ -88,7 +88,7 @@ class BuildCache:
             ):
                 (entry / name).write_bytes(content)
                 (entry / name).chmod(0o644)
-            place.parent.mkdir(mode=0o755, exist_ok=True)
+            _make(place.parent)
             try:
                 entry.rename(place)
             except OSError:
@@ -109,3 +109,10 @@ class BuildCache:
             for entry in self._work.iterdir():
                 if entry.stat().st_mtime < time.time() - _ABANDONED_S:
                     shutil.rmtree(entry, ignore_errors=True)
+
+
+def _make(directory: Path) -> None:
+    """Make a directory that the runner's user can read, whatever the umask. Its parents are the caller's affair."""
+    if not directory.is_dir():
+        directory.mkdir(parents=True, exist_ok=True)
+        directory.chmod(0o755)
