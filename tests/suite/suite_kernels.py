@@ -1,0 +1,165 @@
+"""Loads the suite's problems and starting kernels for the tests, builds them with chosen tunables, and calls them."""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import os
+import re
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+
+import torch
+from emulator.translate import to_emulator
+
+from agentcore.agents.tunables import parse
+from agentcore.build import build
+from agentcore.build.header import entry_source, problem_header
+from agentcore.problems import Problem, Workload, load_problem
+from agentcore.problems.tensors import InputFactory, output_specs
+from agentcore.sandbox import find_sandbox
+from agentcore.vocabulary import HardwareName, Language
+
+ROOT = Path(__file__).resolve().parents[2]
+NAMES = (
+    "cross_entropy_v128256",
+    "fused_add_rmsnorm_h4096",
+    "gemm_bf16_llama8b",
+    "layernorm_modulation_h3072",
+    "rmsnorm_h4096",
+    "rope_gqa_h32_kv8_d128",
+    "softmax_softcap",
+    "swiglu_gate_i14336",
+)
+_EMULATOR = Path(__file__).with_name("emulator")
+Settings = Mapping[str, str]
+
+
+def problem(name: str) -> Problem:
+    return load_problem(ROOT / "problems" / name)
+
+
+def kernel_dir(name: str, language: Language) -> Path:
+    return ROOT / "kernels_repo" / "kernels" / name / language.value
+
+
+def covering_settings(name: str, language: Language) -> list[dict[str, str]]:
+    """Few settings that together give every tunable each of its values once; the kernel as it is comes first."""
+    tunables = [
+        tunable
+        for file in sorted(kernel_dir(name, language).iterdir())
+        for tunable in parse(file.read_text(), file.name)
+    ]
+    assert tunables, f"{name} declares no tunables in {language}"
+    others = [(t.name, [choice for choice in t.choices if choice != t.value]) for t in tunables]
+    most = max(len(choices) for _, choices in others)
+    return [{}] + [{n: choices[i % len(choices)] for n, choices in others} for i in range(most)]
+
+
+def sources(name: str, language: Language, settings: Settings) -> dict[str, str]:
+    """The kernel's files with tunables set."""
+    files = {file.name: file.read_text() for file in kernel_dir(name, language).iterdir() if file.is_file()}
+    for tunable, value in settings.items():
+        pattern = re.compile(rf"^(#define {tunable}) \S+", re.M)
+        assert any(pattern.search(text) for text in files.values()), f"{name} has no tunable {tunable}"
+        files = {file: pattern.sub(rf"\1 {value}", text) for file, text in files.items()}
+    return files
+
+
+def compile_kernel(
+    name: str, language: Language, hardware: HardwareName, settings: Settings, place: Path
+) -> ctypes.CDLL | Path:
+    """Build through agentcore.build; the library where this machine can load it, else the file."""
+    tree = place / "source"
+    tree.mkdir(parents=True, exist_ok=True)
+    for file, text in sources(name, language, settings).items():
+        (tree / file).write_text(text)
+    built = build(tree, problem(name), language, hardware, cache_dir=place / "cache", sandbox=find_sandbox())
+    assert built.report.ok and built.artifact is not None, f"{name} {settings}: {built.report.log}"
+    return built.artifact if hardware.is_gpu else ctypes.CDLL(str(built.artifact))
+
+
+def emulate_kernel(name: str, settings: Settings, place: Path) -> ctypes.CDLL:
+    """The CUDA kernel as a library for this machine's CPU."""
+    definition = problem(name).definition
+    files = {file: to_emulator(text) for file, text in sources(name, Language.CUDA, settings).items()}
+    files["problem.h"] = problem_header(definition, Language.CUDA)
+    files["entry.cu"] = entry_source(definition, Language.CUDA)
+    tree = place / hashlib.sha256(repr(sorted(files.items())).encode()).hexdigest()[:16]
+    tree.mkdir(parents=True, exist_ok=True)
+    for file, text in files.items():
+        (tree / file).write_text(text)
+    library = tree / "kernel.so"
+    # Unique symbols would be shared by all emulated kernels of a process, and with them their shared memory.
+    command = ["g++", "-O2", "-std=c++20", "-shared", "-fPIC", "-pthread", "-fno-gnu-unique", "-w", "-fmax-errors=5"]
+    command += ["-I.", f"-I{_EMULATOR / 'include'}", "-x", "c++", "kernel.cu", "entry.cu", "-o", library.name]
+    done = subprocess.run(command, cwd=tree, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[:4000]
+    return ctypes.CDLL(str(library))
+
+
+def mismatches(name: str, library: ctypes.CDLL, workload: Workload, seed: int = 1) -> dict[str, float]:
+    """Call the kernel on fresh inputs: output → share of elements outside the tolerance, where there are any."""
+    own = problem(name)
+    factory = InputFactory(own, "cpu")
+    inputs = factory.make(workload, torch.Generator().manual_seed(seed))
+    expected = factory.reference(inputs)
+    outputs = {
+        output: torch.full(shape, float("nan"), dtype=dtype)
+        for output, (shape, dtype) in output_specs(own, workload).items()
+    }
+    call(own, library, workload, inputs, outputs)
+    return wrong_shares(workload, outputs, expected)
+
+
+def call(
+    own: Problem,
+    library: ctypes.CDLL,
+    workload: Workload,
+    inputs: Mapping[str, torch.Tensor | int | float | bool],
+    outputs: Mapping[str, torch.Tensor],
+) -> None:
+    values = own.definition.axis_values(workload.axes)
+    kept: list[object] = []  # what the pointers point to has to outlive the call
+    pointers: list[int | None] = []
+    for value in (*inputs.values(), *outputs.values()):
+        if isinstance(value, torch.Tensor):
+            pointers.append(value.data_ptr())
+        else:
+            kept.append(ctypes.c_double(value) if isinstance(value, float) else ctypes.c_int64(value))
+            pointers.append(ctypes.addressof(kept[-1]))
+    for axis in (*own.definition.var_axes, *own.definition.expr_axes):
+        kept.append(ctypes.c_int64(values[axis]))
+        pointers.append(ctypes.addressof(kept[-1]))
+    returned = library.ky_call((ctypes.c_void_p * len(pointers))(*pointers), None)
+    assert returned == 0, f"kernel_launch returned {returned}"
+
+
+def wrong_shares(
+    workload: Workload, outputs: Mapping[str, torch.Tensor], expected: Mapping[str, torch.Tensor]
+) -> dict[str, float]:
+    """Output → share of elements outside the workload's tolerance, where there are any. NaN is outside."""
+    tolerance = workload.tolerance
+    shares = {}
+    for output, want in expected.items():
+        error = (outputs[output].double() - want.double()).abs()
+        matches = error <= tolerance.max_atol + tolerance.max_rtol * want.double().abs()
+        shares[output] = 1 - matches.double().mean().item()
+    return {output: share for output, share in shares.items() if share > 0}
+
+
+def resized(name: str, axes: Mapping[str, int], scalars: Mapping[str, float] | None = None) -> Workload:
+    """The problem's first workload at other axis values, and with other scalars where given."""
+    first = problem(name).workloads[0]
+    data = first.model_dump(mode="json")
+    data["axes"] = dict(axes)
+    for scalar, value in (scalars or {}).items():
+        data["inputs"][scalar] = {"type": "scalar", "value": value}
+    return Workload.model_validate(data)
+
+
+def one_thread() -> None:
+    """Keep OpenMP and torch from fighting over the cores of a shared machine."""
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    torch.set_num_threads(1)

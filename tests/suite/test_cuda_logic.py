@@ -1,0 +1,73 @@
+"""The CUDA kernels' arithmetic, run on a CPU by the emulator: every path of every kernel, and every tunable value."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+from suite_kernels import NAMES, covering_settings, emulate_kernel, mismatches, resized
+
+from agentcore.vocabulary import Language
+
+pytestmark = pytest.mark.skipif(shutil.which("g++") is None, reason="needs g++ (package g++)")
+
+# Axes small enough for an emulator, chosen so that each kernel takes all of its paths, with ragged edges.
+CASES = {
+    "rmsnorm_h4096": [({"tokens": 3}, None)],
+    "fused_add_rmsnorm_h4096": [({"tokens": 3}, None)],
+    "swiglu_gate_i14336": [({"tokens": 2}, None)],
+    "rope_gqa_h32_kv8_d128": [({"tokens": 3}, None)],
+    "layernorm_modulation_h3072": [({"batch": 2, "seq": 3}, None)],
+    "cross_entropy_v128256": [({"tokens": 1}, None)],
+    "softmax_softcap": [
+        ({"rows": 5, "cols": 256}, {"scale": 6.0, "cap": 50.0}),
+        ({"rows": 3, "cols": 1000}, {"scale": 40.0, "cap": 30.0}),
+        ({"rows": 2, "cols": 4104}, {"scale": 6.0, "cap": 90.0}),
+        ({"rows": 2, "cols": 777}, {"scale": 6.0, "cap": 50.0}),
+        ({"rows": 1, "cols": 33000}, {"scale": 6.0, "cap": 50.0}),
+    ],
+    "gemm_bf16_llama8b": [
+        ({"m": 1, "n": 24, "k": 832}, None),
+        ({"m": 13, "n": 40, "k": 640}, None),
+        ({"m": 21, "n": 136, "k": 192}, None),
+        ({"m": 50, "n": 128, "k": 1088}, None),
+        ({"m": 70, "n": 200, "k": 320}, None),
+    ],
+}
+# What makes the larger kernel paths run at such sizes.
+FORCED = {
+    "rmsnorm_h4096": [{"SPREAD_UP_TO": "0"}],
+    "fused_add_rmsnorm_h4096": [{"SPREAD_UP_TO": "0"}],
+    "swiglu_gate_i14336": [{"SPREAD_UP_TO": "0"}],
+    "rope_gqa_h32_kv8_d128": [{"SPREAD_UP_TO": "0"}],
+    "layernorm_modulation_h3072": [{"SPREAD_UP_TO": "0"}],
+}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_path_agrees_with_the_reference(name: str, tmp_path: Path) -> None:
+    for settings in ({}, *FORCED.get(name, [])):
+        library = emulate_kernel(name, settings, tmp_path)
+        for axes, scalars in CASES[name]:
+            wrong = mismatches(name, library, resized(name, axes, scalars))
+            assert not wrong, f"{settings} {axes} {scalars}: {wrong}"
+
+
+@pytest.mark.parametrize("processors", ["1", "3"])
+def test_gemm_picks_other_tiles_and_splits_on_smaller_devices(
+    processors: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("EMULATED_PROCESSORS", processors)
+    library = emulate_kernel("gemm_bf16_llama8b", {}, tmp_path)
+    for axes, _ in CASES["gemm_bf16_llama8b"]:
+        assert not mismatches("gemm_bf16_llama8b", library, resized("gemm_bf16_llama8b", axes)), axes
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", NAMES)
+def test_every_tunable_value_agrees_with_the_reference(name: str, tmp_path: Path) -> None:
+    for settings in covering_settings(name, Language.CUDA)[1:]:
+        settings = settings | FORCED.get(name, [{}])[0]
+        library = emulate_kernel(name, settings, tmp_path)
+        for axes, scalars in CASES[name]:
+            wrong = mismatches(name, library, resized(name, axes, scalars))
+            assert not wrong, f"{settings} {axes} {scalars}: {wrong}"

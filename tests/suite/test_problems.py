@@ -1,0 +1,130 @@
+"""The suite's problem directories: complete, loadable, and with inputs and tolerances that lazy kernels do not pass."""
+
+import runpy
+from collections.abc import Callable
+
+import pytest
+import torch
+from suite_kernels import NAMES, ROOT, one_thread, problem, wrong_shares
+
+from agentcore.problems import Problem, Workload, find_problems
+from agentcore.problems.tensors import InputFactory, output_specs
+from agentcore.vocabulary import HardwareName
+
+Outputs = dict[str, torch.Tensor]
+
+
+def cpu_workloads(own: Problem) -> tuple[Workload, ...]:
+    return (*own.workloads_for(HardwareName.CPU), *own.heldout_for(HardwareName.CPU))
+
+
+def inputs_and_reference(own: Problem, workload: Workload) -> tuple[dict[str, torch.Tensor], Outputs]:
+    factory = InputFactory(own, "cpu")
+    inputs = factory.make(workload, torch.Generator().manual_seed(7))
+    return inputs, factory.reference(inputs)
+
+
+def test_the_suite_is_what_the_problem_directory_holds() -> None:
+    assert sorted(path.name for path in find_problems(ROOT / "problems")) == sorted(NAMES)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_has_workloads_for_both_targets_and_held_out_ones(name: str) -> None:
+    own = problem(name)
+    assert len(own.workloads) >= 8
+    assert len(own.cpu_workloads) >= 3
+    for hardware in (HardwareName.H200, HardwareName.CPU):
+        measured = {tuple(sorted(w.axes.items())) for w in own.workloads_for(hardware)}
+        held_out = {tuple(sorted(w.axes.items())) for w in own.heldout_for(hardware)}
+        assert len(held_out) >= 2
+        assert not measured & held_out, "a held-out shape is also a measured one"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_brief_and_baseline_are_there(name: str) -> None:
+    own = problem(name)
+    assert own.brief.startswith("# ")
+    assert callable(runpy.run_path(str(own.root / "baseline.py"))["run"])
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_no_workload_takes_a_cpu_too_long_or_a_gpu_too_much_memory(name: str) -> None:
+    own = problem(name)
+    for workload in own.workloads:
+        assert tensor_bytes(own, workload) <= 1 << 30, workload.axes
+    for workload in own.cpu_workloads:
+        assert tensor_bytes(own, workload) <= 16 << 20, workload.axes
+
+
+def tensor_bytes(own: Problem, workload: Workload) -> int:
+    values = own.definition.axis_values(workload.axes)
+    total = 0
+    for spec in (*own.definition.inputs.values(), *own.definition.outputs.values()):
+        count = spec.itemsize
+        for size in own.definition.shape(spec, values) or ():
+            count *= size
+        total += count
+    return total
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_baseline_agrees_with_the_reference(name: str) -> None:
+    one_thread()
+    own = problem(name)
+    run = runpy.run_path(str(own.root / "baseline.py"))["run"]
+    for workload in cpu_workloads(own):
+        inputs, expected = inputs_and_reference(own, workload)
+        outputs = {o: torch.full(s, float("nan"), dtype=d) for o, (s, d) in output_specs(own, workload).items()}
+        run(*inputs.values(), *outputs.values())
+        assert not wrong_shares(workload, outputs, expected), workload.axes
+
+
+def _zeros(inputs: dict[str, torch.Tensor], expected: Outputs) -> Outputs:
+    return {name: torch.zeros_like(value) for name, value in expected.items()}
+
+
+def _mean(inputs: dict[str, torch.Tensor], expected: Outputs) -> Outputs:
+    return {name: value.float().mean().to(value.dtype).expand_as(value) for name, value in expected.items()}
+
+
+def _earlier_call(inputs: dict[str, torch.Tensor], expected: Outputs) -> Outputs:
+    return {name: value.roll(1, 0) if value.shape[0] > 1 else value * 1.5 for name, value in expected.items()}
+
+
+@pytest.mark.parametrize("lazy", [_zeros, _mean, _earlier_call])
+@pytest.mark.parametrize("name", NAMES)
+def test_lazy_output_is_outside_the_tolerance(
+    name: str, lazy: Callable[[dict[str, torch.Tensor], Outputs], Outputs]
+) -> None:
+    own = problem(name)
+    workload = own.cpu_workloads[1]
+    inputs, expected = inputs_and_reference(own, workload)
+    wrong = wrong_shares(workload, lazy(inputs, expected), expected)
+    allowed = 1 - workload.tolerance.required_matched_ratio
+    assert set(wrong) == set(expected)
+    assert min(wrong.values()) > 10 * allowed
+
+
+SHORTCUTS: dict[str, Callable[[dict[str, torch.Tensor]], Outputs]] = {
+    # Each leaves out the part that costs: with inputs of one scale it would pass.
+    "rmsnorm_h4096": lambda i: {"y": i["x"] * i["weight"]},
+    "fused_add_rmsnorm_h4096": lambda i: {"y": (i["x"] + i["residual"]) * i["weight"] * 2**-0.5},
+    "layernorm_modulation_h3072": lambda i: {"y": i["x"] * (1 + i["scale"][:, None]) + i["shift"][:, None]},
+    "softmax_softcap": lambda i: {"probs": torch.softmax(i["scores"].float() * i["scale"], -1).bfloat16()},
+    "rope_gqa_h32_kv8_d128": lambda i: {"q_out": i["q"], "k_out": i["k"]},
+    "swiglu_gate_i14336": lambda i: {
+        "y": torch.relu(i["gate_up"].chunk(2, -1)[0]) * i["gate_up"].chunk(2, -1)[1],
+    },
+    "cross_entropy_v128256": lambda i: {"lse": i["logits"].amax(-1).float() + 2.0},
+}
+
+
+@pytest.mark.parametrize("name", sorted(SHORTCUTS))
+def test_leaving_out_a_part_of_the_work_is_outside_the_tolerance(name: str) -> None:
+    own = problem(name)
+    workload = own.cpu_workloads[1]
+    inputs, expected = inputs_and_reference(own, workload)
+    outputs = SHORTCUTS[name](inputs)
+    wrong = wrong_shares(workload, outputs, {output: expected[output] for output in outputs})
+    assert set(wrong) == set(outputs)
+    assert min(wrong.values()) > 0.05
