@@ -146,7 +146,8 @@ def make_display(console: Console) -> Display:
 def campaign_table(snapshot: Snapshot) -> Table:
     """The figures per problem, and the campaign's own in the last row."""
     table = Table(title="", box=None, pad_edge=False, show_footer=True)
-    table.add_column("problem", "campaign")
+    widest = max((len(row.problem) for row in snapshot.rows), default=8)
+    table.add_column("problem", "campaign", no_wrap=True, min_width=widest)
     table.add_column("attempts", str(snapshot.attempts), justify="right")
     table.add_column("passed", str(snapshot.passed), justify="right")
     table.add_column("PyTorch µs", justify="right")

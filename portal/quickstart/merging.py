@@ -31,7 +31,7 @@ def merge_best(campaign: Campaign, user) -> list[Decision]:
     decisions = []
     for problem in campaign.problems.order_by("name"):
         best = scores.best_evaluation(problem, campaign.language, campaign.hardware, campaign=campaign)
-        reason = "no attempt passed" if best is None else _objection(problem, best)
+        reason = "not merged, no attempt passed" if best is None else _objection(problem, best)
         if best is None or reason:
             decisions.append(Decision(problem.name, False, reason))
             continue
@@ -41,7 +41,7 @@ def merge_best(campaign: Campaign, user) -> list[Decision]:
                 publishing.review(best.attempt, user, Review.Decision.APPROVED, comment, best)
             publishing.merge(best.attempt, best, user)
         except (publishing.PublishingError, GitStoreError) as error:
-            decisions.append(Decision(problem.name, False, str(error)))
+            decisions.append(Decision(problem.name, False, f"not merged, {error}"))
         else:
             decisions.append(Decision(problem.name, True, f"attempt {best.attempt.commit[:10]}"))
     return decisions
@@ -67,8 +67,9 @@ def _objection(problem: Problem, best: Evaluation) -> str:
             return "already merged"
         change = scores.compare(best, published.evaluation).change
         if change is not scores.Change.IMPROVED:
-            return f"not proven faster than the current solution ({change})"
+            return f"not merged, not proven faster than the current solution ({change})"
     baseline = scores.current_baseline(problem, best.hardware)
     if baseline is not None and scores.compare(best, baseline).change is scores.Change.REGRESSED:
-        return f"slower than the PyTorch baseline ({best.speedup:.2f}×)" if best.speedup else "slower than the baseline"
+        figure = f" ({best.speedup:.2f}×)" if best.speedup else ""
+        return f"not merged, slower than the PyTorch baseline{figure}"
     return ""

@@ -84,7 +84,7 @@ class Supervisor:
         self._children.append(child)
         return child
 
-    def stop(self, grace_s: float = 12.0) -> None:
+    def stop(self, grace_s: float = 5.0) -> None:
         """Ask every child to end, the last started first; after ``grace_s`` seconds kill what is left, orphans too."""
         for child in reversed(self._children):
             if child.running():

@@ -70,8 +70,6 @@ class Outcome:
 
 def quickstart(options: Options, console: Console) -> Outcome:
     """Run it all; no process is left behind. Raises CommandError with what to do, KeyboardInterrupt when stopped."""
-    if faults := requirements.missing():
-        raise CommandError("\n".join(faults))
     home = Path(settings.KERNELYARD_HOME)
     for name in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(name, _interrupt)
@@ -103,8 +101,8 @@ class _Run:
             snapshot = take(campaign)
         self.console.print(campaign_table(snapshot))
         for decision in decisions:
-            said = "merged" if decision.merged else "not merged"
-            self.console.print(Text(f"{decision.problem}: {said}: {decision.reason}"), soft_wrap=True)
+            said = "merged, " if decision.merged else ""
+            self.console.print(Text(f"{decision.problem}: {said}{decision.reason}"), soft_wrap=True)
         self._say_where(passwords)
         if not self.options.once:
             self._serve(services)

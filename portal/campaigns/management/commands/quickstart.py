@@ -8,7 +8,7 @@ import sys
 from django.core.management.base import BaseCommand, CommandError
 from rich.console import Console
 
-from portal.quickstart.run import Options, quickstart
+from portal.quickstart import requirements
 
 
 class Command(BaseCommand):
@@ -27,6 +27,11 @@ class Command(BaseCommand):
         parser.add_argument("--agents", type=int, help="tuners at work at the same time (default: 1 or 2, by cores)")
 
     def handle(self, *args, **options) -> None:
+        if faults := requirements.missing():
+            raise CommandError("\n".join(faults))
+        # Only now: GitPython cannot even be imported where git is missing.
+        from portal.quickstart.run import Options, quickstart
+
         cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
         agents = options["agents"] if options["agents"] is not None else max(1, min(2, cores // 2))
         if options["attempts_per_problem"] < 1 or agents < 1:

@@ -1,0 +1,110 @@
+"""The whole way, for real: problems, git, HTTP, queue, judge, tuner, review, published solutions."""
+
+from __future__ import annotations
+
+import json
+import signal
+import socket
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from agentcore.sandbox import SandboxUnavailable
+from portal.quickstart import requirements
+
+from .conftest import Run, processes_of
+
+ONE = ("--problems", "rmsnorm_h4096", "--attempts-per-problem", "2")
+
+
+@pytest.mark.slow
+def test_one_command_ends_in_a_merged_solution_and_a_second_run_adds_nothing(
+    quickstart: Callable[..., Run], tmp_path: Path
+) -> None:
+    first = quickstart("--once", *ONE)
+    outcome = first.result()
+    assert set(outcome) == {"attempts", "passed", "campaign", "merged", "solutions"}
+    assert outcome["attempts"] == outcome["passed"] == 2
+    assert outcome["merged"] == ["rmsnorm_h4096/cpp"]
+    assert outcome["campaign"]["geomean_speedup"] > 1
+    assert 0 < outcome["campaign"]["median_sol"] <= 1
+    assert processes_of(first.home) == []
+
+    clone = tmp_path / "solutions"
+    subprocess.run(["git", "clone", "-q", outcome["solutions"], str(clone)], check=True)
+    solution = clone / "solutions" / "rmsnorm_h4096" / "cpp-cpu"
+    assert (solution / "kernel.cpp").is_file()
+    assert json.loads((solution / "result.json").read_text())["verdict"] == "passed"
+
+    passwords = [line for line in first.lines if "sign in" in line and "(shown once)" in line]
+    assert [line.split()[2] for line in passwords] == ["admin", "reviewer"]
+    second = quickstart("--once", *ONE)
+    assert second.result() == outcome
+    assert not any("(shown once)" in line for line in second.lines)
+    assert not any("tune-" in line for line in second.lines), "finished work was done again"
+
+
+@pytest.mark.slow
+def test_stopped_in_the_middle_it_leaves_no_process_and_resumes_and_serves(
+    quickstart: Callable[..., Run], tmp_path: Path
+) -> None:
+    run = quickstart(*ONE)
+    run.until(lambda line: "eager by baseline" in line)  # one evaluation is done, the next one is running
+    assert run.interrupt(signal.SIGTERM) == 130
+    assert processes_of(run.home) == []
+
+    run = quickstart(*ONE)
+    run.until(lambda line: "serving until Ctrl-C" in line)
+    assert not any("eager by baseline" in line for line in run.lines), "a finished evaluation was done again"
+    address = next(line.split()[-1] for line in run.lines if line.startswith("solutions"))
+    subprocess.run(["git", "clone", "-q", address, str(tmp_path / "clone")], check=True)
+    assert (tmp_path / "clone" / "solutions" / "rmsnorm_h4096").is_dir()
+    second = quickstart("--once")
+    output, _ = second.process.communicate(timeout=60)
+    assert second.process.returncode != 0
+    assert "already running" in output
+    assert run.interrupt(signal.SIGINT) == 130
+    assert processes_of(run.home) == []
+
+
+def test_a_missing_tool_is_named_with_the_package_that_brings_it(
+    quickstart: Callable[..., Run], tmp_path: Path
+) -> None:
+    (tmp_path / "bin").mkdir()
+    run = quickstart("--once", environment={"PATH": str(tmp_path / "bin")})
+    output, _ = run.process.communicate(timeout=60)
+    assert run.process.returncode != 0
+    for tool in ("git", "g++"):
+        assert any(f"{tool} is missing" in line and f"apt-get install {tool}" in line for line in output.splitlines())
+    assert "Traceback" not in output
+
+
+def test_a_host_without_a_sandbox_is_told_which_package_brings_one(monkeypatch) -> None:
+    def unavailable(setting: str) -> None:
+        raise SandboxUnavailable("bubblewrap: bwrap was not found; unshare: not root")
+
+    monkeypatch.setattr(requirements, "find_sandbox", unavailable)
+    (fault,) = requirements.missing()
+    assert "bwrap was not found" in fault
+    assert "apt-get install bubblewrap" in fault
+
+
+def test_a_busy_port_is_a_clear_error(quickstart: Callable[..., Run]) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        run = quickstart("--once", "--port", str(port))
+        output, _ = run.process.communicate(timeout=60)
+    assert run.process.returncode != 0
+    assert f"port {port} on 127.0.0.1 is in use" in output
+
+
+def test_an_unknown_problem_is_named_with_those_there_are(quickstart: Callable[..., Run]) -> None:
+    run = quickstart("--once", "--problems", "no_such_problem")
+    output, _ = run.process.communicate(timeout=60)
+    assert run.process.returncode != 0
+    assert "no_such_problem" in output
+    assert "rmsnorm_h4096" in output
