@@ -1,0 +1,39 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from agentcore.cli import main
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def test_bounds_prints_and_writes_every_workload(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "bounds.json"
+    assert main(["bounds", str(ROOT / "problems" / "gemm_bf16_llama8b"), "--hardware", "h200", "--json", str(out)]) == 0
+    written = json.loads(out.read_text())
+    printed = capsys.readouterr().out.splitlines()
+    assert len(written["workloads"]) == len(printed) >= 8
+    assert all(row["bound"]["t_sol_us"] > 0 and row["bound"]["rates"] for row in written["workloads"])
+
+
+def test_bounds_names_an_unknown_profile_and_an_empty_path(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    problem = str(ROOT / "problems" / "gemm_bf16_llama8b")
+    assert main(["bounds", problem, "--hardware", "h200", "--profile", "x"]) == 2
+    assert main(["bounds", str(tmp_path), "--hardware", "h200"]) == 2
+    errors = capsys.readouterr().err
+    assert "it has boost" in errors
+    assert "no definition.json" in errors
+
+
+def test_problems_check_reports_each_bad_problem_and_goes_on(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "bad").mkdir()
+    (tmp_path / "bad" / "definition.json").write_text("{")
+    assert main(["problems", "check", str(tmp_path)]) == 1
+    assert "definition.json:1: is not JSON" in capsys.readouterr().out
+    assert main(["problems", "check", str(ROOT / "problems"), "--reference"]) == 0
+    assert "the reference ran" in capsys.readouterr().out

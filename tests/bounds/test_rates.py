@@ -1,0 +1,67 @@
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from agentcore.bounds.cpu import CalibrationError, CpuRates, calibrate_cpu
+from agentcore.bounds.hardware import rate_table
+from agentcore.vocabulary import HardwareName
+
+GPUS = [h for h in HardwareName if h.is_gpu]
+
+
+@pytest.mark.parametrize("hardware", GPUS)
+def test_every_rate_has_a_source_and_wider_units_are_slower(hardware: HardwareName) -> None:
+    table = rate_table(hardware)
+    for profile in table.profiles:
+        rates = table.rates(profile)
+        assert all(rate.source and rate.value > 0 for rate in rates.values())
+        order = [rates[unit].value for unit in ("fp4", "fp8", "half", "tf32", "fp32") if unit in rates]
+        assert order == sorted(order, reverse=True)
+        assert rates["memory"].unit == rates["l2"].unit == "byte/s"
+        assert rates["l2"].value > rates["memory"].value
+
+
+def test_an_unknown_profile_names_the_known_ones() -> None:
+    with pytest.raises(KeyError, match="boost, sol-execbench"):
+        rate_table(HardwareName.B200).rates("overclocked")
+    with pytest.raises(KeyError, match="calibrate_cpu"):
+        rate_table(HardwareName.CPU)
+
+
+def test_the_read_rate_falls_with_size(cpu_rates: CpuRates) -> None:
+    found = [cpu_rates.read_rate(1 << shift) for shift in range(10, 36)]
+    assert found == sorted(found, reverse=True)
+    assert found[0] == 2.5e11
+    assert found[-1] == 8e10
+
+
+@pytest.mark.skipif(shutil.which("g++") is None, reason="g++ (package g++) is not installed")
+def test_this_cpu_is_measured_once_and_then_read_from_the_cache(tmp_path: Path) -> None:
+    first = calibrate_cpu(tmp_path / "new" / "cache")
+    assert first.threads == len(os.sched_getaffinity(0))
+    assert first.fp32_flops > 1e9
+    assert all(rate > 1e8 for rate in first.read_bytes.values())
+    # A second measurement would have another timestamp.
+    assert calibrate_cpu(tmp_path / "new" / "cache") == first
+    kept = list((tmp_path / "new" / "cache").iterdir())
+    assert len(kept) == 1
+    kept[0].write_text("{broken")
+    again = calibrate_cpu(tmp_path / "new" / "cache")
+    assert again.measured_at > first.measured_at
+
+
+@pytest.mark.skipif(shutil.which("g++") is None, reason="g++ (package g++) is not installed")
+def test_a_cache_that_cannot_be_written_is_no_error(tmp_path: Path) -> None:
+    blocked = tmp_path / "file"
+    blocked.touch()
+    assert calibrate_cpu(blocked / "cache").fp32_flops > 1e9
+
+
+def test_a_missing_compiler_is_named_with_its_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(CalibrationError, match="package g"):
+        calibrate_cpu(tmp_path)
