@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import random
 import shutil
 import tempfile
 import time
@@ -23,6 +24,8 @@ ARTIFACT = "kernel.so"
 _REPORT = "report.json"
 _DIGEST = "kernel.so.sha256"
 _ABANDONED_S = 6 * 3600
+_MAX_BYTES = 8 << 30
+_KEEP_S = 3600
 
 
 class CacheError(RuntimeError):
@@ -100,11 +103,31 @@ class BuildCache:
             raise CacheError(f"build cache {self._work.parent} cannot be written: {error.strerror}") from error
         return place / ARTIFACT
 
+    def prune(self, max_bytes: int = _MAX_BYTES, keep_s: float = _KEEP_S) -> int:
+        """Remove the longest unused builds until at most ``max_bytes`` are left; returns how many were removed.
+
+        Builds used in the last ``keep_s`` seconds stay: somebody may be about to load them.
+        """
+        entries = []
+        for place in self._done.glob("*/*"):
+            with contextlib.suppress(OSError):
+                size = sum(file.stat().st_size for file in place.iterdir())
+                entries.append((place.stat().st_mtime, size, place))
+        total, removed = sum(size for _, size, _ in entries), 0
+        for used, size, place in sorted(entries):
+            if total <= max_bytes or used > time.time() - keep_s:
+                break
+            shutil.rmtree(place, ignore_errors=True)
+            total, removed = total - size, removed + 1
+        return removed
+
     def _place(self, key: str) -> Path:
         return self._done / key[:2] / key
 
     def _sweep(self) -> None:
-        """Remove workplaces that a killed build left behind long ago."""
+        """Remove workplaces that a killed build left behind long ago; now and then, old builds too."""
+        if random.random() < 1 / 64:
+            self.prune()
         with contextlib.suppress(OSError):
             for entry in self._work.iterdir():
                 if entry.stat().st_mtime < time.time() - _ABANDONED_S:

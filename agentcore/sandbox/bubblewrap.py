@@ -35,6 +35,7 @@ class Bubblewrap(Launcher):
         match = re.search(r"(\d+)\.(\d+)", version)
         if match is None or (int(match[1]), int(match[2])) < _OLDEST:
             raise SandboxUnavailable(f"{found} is {version.strip() or 'of unknown version'}; bubblewrap 0.8 is needed")
+        self._filter = filter_program()
         self._root = os.geteuid() == 0
         self._first_victim = ["choom", "-n", "1000", "--"] if shutil.which("choom") else []
         for tool in ("prlimit", *(("setpriv",) if self._root else ())):
@@ -60,17 +61,15 @@ class Bubblewrap(Launcher):
         """See ``contract.Sandbox``."""
         uid = own_uid() if self._root else os.geteuid()
         show, own = as_binds(readable), as_binds(writable)
-        check_readable(show)
+        check_readable([bind.source for bind in show], python)
         own_writable(own, uid)
         arguments = self._namespaces()
         arguments += _mounts(show, own, devices, limits, python)
         arguments += ["--chdir", str(cwd.absolute() if cwd else "/tmp")]  # noqa: S108 (private)
         fds: list[int] = []
         try:
-            program = filter_program()
-            if program is not None:
-                fds.append(memory_file("seccomp", program))
-                arguments += ["--seccomp", str(fds[-1])]
+            fds.append(memory_file("seccomp", self._filter))
+            arguments += ["--seccomp", str(fds[-1])]
             status = os.pipe()
             arguments += ["--json-status-fd", str(status[1])]
             # Through a descriptor, so that host paths do not show in the sandbox's /proc/1/cmdline.

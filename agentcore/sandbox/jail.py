@@ -111,8 +111,8 @@ def _build_root(spec: dict[str, Any]) -> None:
     os.chdir("/")
     _mount("tmpfs", "/newroot", "tmpfs", _MS_NOSUID | _MS_NODEV, "mode=755")
     read_only = _ATTR_RDONLY | _ATTR_NOSUID | _ATTR_NODEV
-    for source in spec["view"]:
-        _bind(source, source, read_only)
+    for source, inside in spec["view"]:
+        _bind(source, inside, read_only)
     for target, link in spec["links"]:
         os.symlink(target, "/newroot" + link)
     Path("/newroot/proc").mkdir()
@@ -171,10 +171,9 @@ def _become_program(spec: dict[str, Any]) -> NoReturn:
         signal.signal(number, signal.SIG_DFL)
     _check(_prctl(_PR_SET_NO_NEW_PRIVS, 1), "no_new_privs")
     program = bytes.fromhex(spec["seccomp"])
-    if program:
-        buffer = ctypes.create_string_buffer(program, len(program))
-        block = _SockFprog(len(program) // 8, ctypes.cast(buffer, ctypes.c_void_p))
-        _check(_prctl(_PR_SET_SECCOMP, 2, ctypes.addressof(block)), "seccomp")
+    buffer = ctypes.create_string_buffer(program, len(program))
+    block = _SockFprog(len(program) // 8, ctypes.cast(buffer, ctypes.c_void_p))
+    _check(_prctl(_PR_SET_SECCOMP, 2, ctypes.addressof(block)), "seccomp")
     os.execvpe(spec["argv"][0], spec["argv"], spec["env"])
 
 

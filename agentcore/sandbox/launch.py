@@ -8,6 +8,7 @@ from __future__ import annotations
 import abc
 import os
 import secrets
+import stat
 import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -15,7 +16,7 @@ from pathlib import Path
 from agentcore.sandbox.capture import BoundedCapture
 from agentcore.sandbox.contract import DEFAULT_LIMITS, Bind, Completed, Limits, Mount, SandboxError, Stream
 from agentcore.sandbox.process import SandboxProcess
-from agentcore.sandbox.view import missing
+from agentcore.sandbox.view import missing, python_prefixes
 
 NOBODY = 65534
 _UID_BASE, _UID_SPAN = 1_900_000_000, 1 << 24
@@ -48,13 +49,15 @@ def as_binds(mounts: Sequence[Mount]) -> list[Bind]:
     return [Bind(bind.source.absolute(), bind.inside.absolute()) for bind in binds]
 
 
-def check_readable(binds: Sequence[Bind]) -> None:
+def check_readable(paths: Sequence[Path], python: bool) -> None:
     """As root, refuse a path that the sandbox's user could not read: better here than as a riddle inside."""
-    for bind in binds:
-        status = bind.source.stat()
-        needed = 0o005 if bind.source.is_dir() else 0o004
-        if os.geteuid() == 0 and status.st_mode & needed != needed:
-            raise SandboxError(f"{bind.source} is not readable to others (mode {status.st_mode & 0o777:o})")
+    if os.geteuid() != 0:
+        return
+    for path in (*paths, *(python_prefixes() if python else ())):
+        mode = path.stat().st_mode
+        needed = 0o005 if stat.S_ISDIR(mode) else 0o004
+        if mode & needed != needed:
+            raise SandboxError(f"{path} is not readable to others (mode {mode & 0o777:o}); chmod -R o+rX it")
 
 
 def own_writable(binds: Sequence[Bind], uid: int) -> None:

@@ -103,7 +103,8 @@ class SandboxProcess:
     @property
     def setup_failed(self) -> bool:
         """True if the sandbox could not be made, so that the program never started. Meaningful once it has ended."""
-        return self._status_fd is None and self._exit_expected and not self._exit_reported and not self._killed
+        ended_by_itself = self.returncode is not None and self.returncode < 128 and not self._killed
+        return ended_by_itself and self._exit_expected and not self._exit_reported
 
     # -- ending it
 

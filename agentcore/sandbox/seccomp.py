@@ -13,6 +13,8 @@ import errno
 import platform
 import struct
 
+from agentcore.sandbox.contract import SandboxUnavailable
+
 # x86_64 and aarch64 numbers; None where the call does not exist.
 _CALLS: dict[str, tuple[int | None, int | None]] = {
     "acct": (163, 89),
@@ -120,12 +122,12 @@ def _refuse_any(values: tuple[int, ...], number: int) -> list[bytes]:
     return [op for value in values for op in (_op(_JEQ, value, 0, 1), _refuse(number))]
 
 
-def filter_program(machine: str | None = None) -> bytes | None:
-    """The filter as an array of ``struct sock_filter``, or None for an architecture it was not written for."""
-    known = _ARCHITECTURES.get(machine or platform.machine())
-    if known is None:
-        return None
-    column, audit = known
+def filter_program(machine: str | None = None) -> bytes:
+    """The filter as an array of ``struct sock_filter``. Raises SandboxUnavailable for an unknown architecture."""
+    machine = machine or platform.machine()
+    if machine not in _ARCHITECTURES:
+        raise SandboxUnavailable(f"there is no system-call filter for {machine}, only for {', '.join(_ARCHITECTURES)}")
+    column, audit = _ARCHITECTURES[machine]
     program = [_op(_LD_ABS, _ARCH), _op(_JEQ, audit, 1, 0), _op(_RET, _KILL), _op(_LD_ABS, _NR)]
     if column == 0:
         # The x32 calls have numbers of their own, which the lists would not match.

@@ -30,6 +30,7 @@ class Unshare(Launcher):
     def __init__(self) -> None:
         if os.geteuid() != 0:
             raise SandboxUnavailable("plain namespaces need root; as an ordinary user install bubblewrap")
+        self._filter = filter_program()
 
     def popen(
         self,
@@ -51,7 +52,7 @@ class Unshare(Launcher):
         uid = own_uid()
         show, own = as_binds([*readable]), as_binds([*writable])
         as_binds([*devices])
-        check_readable(show)
+        check_readable([bind.source for bind in show], python)
         own_writable(own, uid)
         view = host_view(python)
         status = os.pipe()
@@ -59,7 +60,7 @@ class Unshare(Launcher):
         spec = {
             "parent": os.getpid(),
             "status_fd": status[1],
-            "view": [str(path) for path in view.paths],
+            "view": [[os.path.realpath(path), str(path)] for path in view.paths],
             "links": [[target, str(link)] for target, link in view.links],
             "readable": [[os.path.realpath(bind.source), str(bind.inside)] for bind in show],
             "writable": [[os.path.realpath(bind.source), str(bind.inside)] for bind in own],
@@ -74,7 +75,7 @@ class Unshare(Launcher):
                 "RLIMIT_NOFILE": limits.open_files,
             },
             "cwd": str(cwd.absolute() if cwd else "/tmp"),  # noqa: S108 (private)
-            "seccomp": (filter_program() or b"").hex(),
+            "seccomp": self._filter.hex(),
             "argv": list(argv),
             "env": environment(env),
         }

@@ -38,8 +38,7 @@ def host_view(python: bool) -> HostView:
     paths += [path for path in map(Path, _FILES) if path.exists()]
     extra: list[Path] = []
     if python:
-        # A venv's interpreter is a link into its base prefix, which may sit in a home directory.
-        extra += [Path(sys.prefix), Path(sys.base_prefix), Path(sys.executable).resolve().parent.parent]
+        extra += python_prefixes()
     toolkit = cuda_toolkit()
     if toolkit is not None:
         extra += [toolkit, toolkit.resolve()]
@@ -47,6 +46,11 @@ def host_view(python: bool) -> HostView:
         if path.is_dir() and path != Path("/") and not any(path.is_relative_to(seen) for seen in paths):
             paths.append(path)
     return HostView(tuple(paths), tuple(links))
+
+
+def python_prefixes() -> tuple[Path, ...]:
+    """Where the running Python lives; a venv's interpreter is a link into its base prefix, maybe in a home."""
+    return Path(sys.prefix), Path(sys.base_prefix), Path(sys.executable).resolve().parent.parent
 
 
 def cuda_toolkit() -> Path | None:

@@ -351,6 +351,19 @@ build_once(Path({str(endless)!r}), Path({str(tmp_path / "cache")!r}))
     assert list(work.iterdir()) == []
 
 
+def test_pruning_removes_the_longest_unused_builds_only(compiled, tmp_path):
+    artifacts = [compiled(KERNEL_CPP + f"// {number}\n").artifact for number in range(3)]
+    size = sum(file.stat().st_size for file in artifacts[0].parent.iterdir())
+    for age, artifact in zip((10_000, 30_000, 20_000), artifacts, strict=True):
+        os.utime(artifact.parent, (time.time() - age,) * 2)
+    cache = BuildCache(tmp_path / "cache")
+    assert cache.prune(max_bytes=10 * size) == 0
+    assert cache.prune(max_bytes=2 * size + 100) == 1
+    assert [artifact.exists() for artifact in artifacts] == [True, False, True]
+    assert cache.prune(max_bytes=0, keep_s=15_000) == 1
+    assert [artifact.exists() for artifact in artifacts] == [True, False, False]
+
+
 def test_a_cache_that_cannot_be_made_is_named(compiled, tmp_path):
     (tmp_path / "file").write_text("in the way")
     with pytest.raises(CacheError, match=r"build cache .*/file/cache cannot be made: Not a directory"):

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import agentcore
-from agentcore.sandbox import Bind, Limits, SandboxUnavailable, bubblewrap, choose, find_sandbox
+from agentcore.sandbox import Bind, Limits, SandboxUnavailable, bubblewrap, choose, find_sandbox, seccomp
 
 PACKAGE = Path(agentcore.__file__).parent
 
@@ -56,6 +56,12 @@ def test_a_sandbox_that_does_not_run_programs_is_not_chosen(unchosen, monkeypatc
         find_sandbox()
 
 
+def test_an_architecture_without_a_filter_has_no_sandbox():
+    with pytest.raises(SandboxUnavailable, match="no system-call filter for sparc64"):
+        seccomp.filter_program("sparc64")
+    assert len(seccomp.filter_program("aarch64")) % 8 == 0
+
+
 def test_an_old_bubblewrap_is_not_used(monkeypatch, tmp_path):
     old = tmp_path / "bwrap"
     old.write_text("#!/bin/sh\necho bubblewrap 0.6.1\n")
@@ -85,7 +91,13 @@ import os
 from agentcore.sandbox import find_sandbox
 sandbox = find_sandbox()
 done = sandbox.run(["sh", "-c", "id -u; cat /proc/self/status /proc/sys/user/max_user_namespaces; ls /etc /home"])
+with sandbox.popen(["sleep", "100"]) as process:
+    while not process.host_pids(): pass
+    stopped = process.freeze(5)
+    pid, = process.host_pids()
+    killed = process.kill_tree()
 print(sandbox.kind, os.geteuid(), done.stdout.decode(), done.stderr.decode())
+print("stopped", stopped, "killed", killed, "gone", not os.path.exists(f"/proc/{pid}"))
 """
     with tempfile.TemporaryDirectory() as name:
         root = Path(name)
@@ -107,3 +119,4 @@ print(sandbox.kind, os.geteuid(), done.stdout.decode(), done.stderr.decode())
     assert words[:3] == ["bubblewrap", "54321", "54321"]
     assert words[words.index("CapEff:") + 1] == "0" * 16
     assert "No such file or directory" in done.stdout
+    assert "stopped True killed True gone True" in done.stdout
