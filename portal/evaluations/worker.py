@@ -21,7 +21,7 @@ from typing import Protocol
 from django.conf import settings
 from django.db import DatabaseError, connection
 
-from agentcore.gitstore import AttemptsRepository
+from agentcore.gitstore import AttemptsRepository, GitStoreError
 from agentcore.judge.result import EvaluationResult
 from agentcore.vocabulary import AttemptRef, HardwareName, Language, Verdict
 from portal.evaluations import queue
@@ -127,6 +127,8 @@ class Worker:
             Path(directory).chmod(0o755)  # the sandbox reads it under another uid
             kernel = Path(directory) / "kernel"
             with AttemptsRepository.open(Path(settings.ATTEMPTS_REPOSITORY)) as repository:
+                if not repository.has_commit(attempt.commit):
+                    raise GitStoreError(f"commit {attempt.commit} is not in {repository.path} on this host")
                 repository.export_kernel(attempt.commit, AttemptRef.parse(attempt.ref), kernel)
             with self._lock:
                 if self._judge is None:
