@@ -6,6 +6,7 @@ Text inside a plot is an agent's text in a place where Plotly reads a little HTM
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -18,6 +19,8 @@ from portal.pages import formatting, tables, text
 from portal.pages.tables import Column, Table
 from portal.pages.verdicts import VERDICTS, look
 
+HISTORY_ROWS = 200
+ROWS_OF_PROBLEMS = 40  # more problems than this are drawn as a curve over their rank
 NO_SCORE = -0.06  # where attempts without a score stand, below the axis of scores
 
 
@@ -62,6 +65,19 @@ def _layout(**more: Any) -> dict[str, Any]:
         else:
             layout[key] = value
     return layout
+
+
+def _log_axis(values: Iterable[float | None], title: str) -> dict[str, Any]:
+    """A log axis over the values, ticked at 1, 2 and 5 of each decade (at the decades when there are many)."""
+    known = [value for value in values if value and value > 0]
+    low, high = (min(known), max(known)) if known else (1.0, 10.0)
+    room = max(0.04, (math.log10(high) - math.log10(low)) * 0.06)
+    start, end = math.log10(low) - room, math.log10(high) + room
+    steps = (1,) if end - start > 4 else (1, 2, 5) if end - start > 0.8 else (1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 8)
+    ticks = [step * 10.0**decade for decade in range(math.floor(start), math.ceil(end) + 1) for step in steps]
+    ticks = [tick for tick in ticks if start <= math.log10(tick) <= end]
+    return {"type": "log", "range": [start, end], "tickvals": ticks, "ticktext": [f"{tick:,.6g}" for tick in ticks],
+            "title": {"text": title}}
 
 
 def _line(value: float, words: str, *, vertical: bool = False) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -176,7 +192,7 @@ def history_table(history: Sequence[Mark]) -> Table:
         Column("finished_at", "finished (UTC)", lambda m: m.point.at),
     ]
     return Table("history", "Attempts in order of finishing, newest first", columns, list(reversed(history)),
-                 caption_hidden=True, empty="No attempt has been evaluated in this track yet.")
+                 caption_hidden=True, at_most=HISTORY_ROWS, empty="No attempt has been evaluated in this track yet.")
 
 
 def workload_latency(rows: Iterable[WorkloadResult], workload_table: Table, *, twin: str = "") -> Chart:
@@ -216,9 +232,9 @@ def workload_latency(rows: Iterable[WorkloadResult], workload_table: Table, *, t
                 "arrayminus": [max(0.0, row.latency_us - (row.latency_low_us or row.latency_us)) for _, row in having],
             }
         traces.append(trace)
+    times = [time for row in rows for time in (row.latency_us, row.baseline_us, row.t_sol_us)]
     layout = _layout(
-        xaxis={"type": "log", "title": {"text": "latency (µs), log scale"}, "dtick": "D2",
-               "minor": {"showgrid": False}},
+        xaxis=_log_axis(times, "latency (µs), log scale"),
         yaxis={"type": "category", "autorange": "reversed", "ticks": "", "showgrid": False, "fixedrange": True,
                "categoryorder": "array", "categoryarray": names, "tickfont": {"size": 11}},
         margin={"l": 8, "r": 16, "t": 12, "b": 44},
@@ -232,42 +248,46 @@ def workload_latency(rows: Iterable[WorkloadResult], workload_table: Table, *, t
 
 def problem_speedups(rows: Sequence[tuple[str, str, float | None, float | None]], table: Table) -> Chart:
     """A campaign at a glance: best speedup per problem, fastest first, against 1×. Rows: name, url, speedup, S."""
-    known = sorted(((n, u, s, v) for n, u, s, v in rows if s), key=lambda row: -row[2])
-    names = [name for name, *_ in known]
-    stems_x: list[float | None] = []
-    stems_y: list[str | None] = []
-    for name, _, speedup, _ in known:
-        stems_x += [1, speedup, None]
-        stems_y += [name, name, None]
-    groups = [
-        ("beats the baseline", "circle", "var(--good)", lambda s: s > 1),
-        ("does not", "circle-open", "var(--ink-soft)", lambda s: s <= 1),
-    ]
+    known = sorted(((n, u, s, v) for n, u, s, v in rows if s), key=lambda row: -(row[2] or 0))
+    many = len(known) > ROWS_OF_PROBLEMS
+    places: list[Any] = list(range(1, len(known) + 1)) if many else [name for name, *_ in known]
+    across, along = ("y", "x") if many else ("x", "y")  # the axis of speedups, the axis of problems
+    stems: dict[str, list[Any]] = {across: [], along: []}
+    for place, (_, _, speedup, _) in zip(places, known, strict=True):
+        stems[across] += [1, speedup, None]
+        stems[along] += [place, place, None]
     traces: list[dict[str, Any]] = [{
-        "type": "scatter", "mode": "lines", "x": stems_x, "y": stems_y, "hoverinfo": "skip", "showlegend": False,
-        "line": {"color": "var(--rule-strong)", "width": 2},
+        "type": "scatter", "mode": "lines", **stems, "hoverinfo": "skip", "showlegend": False,
+        "line": {"color": "var(--rule-strong)", "width": 1 if many else 2},
     }]
-    for title, symbol, colour, belongs in groups:
-        group = [row for row in known if belongs(row[2])]
+    for title, symbol, colour, faster in (
+        ("faster than the baseline", "circle", "var(--good)", True),
+        ("not faster", "circle-open", "var(--ink-soft)", False),
+    ):
+        group = [(place, row) for place, row in zip(places, known, strict=True) if ((row[2] or 0) > 1) is faster]
         if group:
             traces.append({
                 "type": "scatter", "mode": "markers", "name": title,
-                "x": [row[2] for row in group], "y": [row[0] for row in group],
-                "customdata": [row[1] for row in group],
+                across: [row[2] for _, row in group], along: [place for place, _ in group],
+                "customdata": [row[1] for _, row in group],
                 "text": [f"<b>{plot_text(row[0])}</b><br>{formatting.times(row[2])} · S {formatting.score(row[3])}"
-                         for row in group],
+                         for _, row in group],
                 "hovertemplate": "%{text}<extra></extra>",
-                "marker": {"symbol": symbol, "size": 10, "color": colour, "line": {"color": colour, "width": 1.5}},
+                "marker": {"symbol": symbol, "size": 7 if many else 10, "color": colour,
+                           "line": {"color": colour, "width": 1.5}},
             })
-    shape, note = _line(1, "baseline 1×", vertical=True)
-    note.update({"y": 1, "yanchor": "bottom", "x": 0})  # on a log axis an annotation's place is an exponent
-    layout = _layout(
-        xaxis={"type": "log", "title": {"text": "speedup over baseline (×), log scale"}, "dtick": "D2"},
-        yaxis={"type": "category", "autorange": "reversed", "ticks": "", "showgrid": False, "fixedrange": True,
-               "categoryorder": "array", "categoryarray": names},
-        margin={"l": 8, "r": 16, "t": 20, "b": 44}, shapes=[shape], annotations=[note],
-    )
-    faster = sum(1 for _, _, s, _ in known if s > 1)
-    summary = f"{len(known)} problems with a passed attempt; {faster} faster than the baseline."
+    speedups = _log_axis([1.0, *(row[2] for row in known)], "speedup (×), log scale")
+    shape, _ = _line(1, "", vertical=not many)
+    if many:
+        problems = {"title": {"text": "problems, fastest first"}, "range": [0, len(known) + 1], "showgrid": False}
+        margin = {"l": 52, "r": 16, "t": 12, "b": 44}
+    else:
+        problems = {"type": "category", "autorange": "reversed", "ticks": "", "showgrid": False, "fixedrange": True,
+                    "categoryorder": "array", "categoryarray": places}
+        margin = {"l": 8, "r": 16, "t": 12, "b": 44}
+    layout = _layout(**{f"{across}axis": speedups, f"{along}axis": problems}, margin=margin, shapes=[shape])
+    faster_count = sum(1 for row in known if (row[2] or 0) > 1)
+    summary = (f"{len(known)} problem{'s' if len(known) != 1 else ''} with a passed attempt; {faster_count} faster "
+               "than the baseline, which is the dotted line.")
     return Chart("problem-speedups", "Best speedup per problem", summary, {"data": traces, "layout": layout}, table,
-                 height=110 + 24 * max(3, len(known)), twin="Problems", twin_open=True)
+                 height=360 if many else 110 + 24 * max(3, len(known)), twin="Problems", twin_open=True)

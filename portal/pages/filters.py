@@ -35,11 +35,11 @@ class AttemptFilter(filters.FilterSet):
         widget=forms.TextInput(attrs={"type": "search", "placeholder": "subject, hypothesis, commit"}),
     )
     problem = _by_name(Problem, "problem", "problem")
-    language = filters.ChoiceFilter(choices=LANGUAGES, empty_label="any")
+    language = filters.ChoiceFilter(choices=LANGUAGES, empty_label="any", label="language")
     hardware = filters.ChoiceFilter(choices=HARDWARE, field_name="work_hardware", empty_label="any", label="hardware")
     agent = _by_name(Agent, "agent", "agent")
     verdict = filters.ChoiceFilter(choices=OUTCOMES, method="by_outcome", empty_label="any", label="verdict")
-    kind = filters.ChoiceFilter(choices=Attempt.Kind.choices, empty_label="any")
+    kind = filters.ChoiceFilter(choices=Attempt.Kind.choices, empty_label="any", label="kind")
     campaign = _by_name(Campaign, "campaign", "campaign")
 
     class Meta:
@@ -68,12 +68,12 @@ class ProblemFilter(forms.Form):
         required=False, max_length=100, label="text",
         widget=forms.TextInput(attrs={"type": "search", "placeholder": "name, description"}),
     )
-    language = forms.ChoiceField(required=False, choices=[("", "any"), *LANGUAGES])
-    hardware = forms.ChoiceField(required=False, choices=[("", "any"), *HARDWARE])
+    language = forms.ChoiceField(required=False, label="language", choices=[("", "any"), *LANGUAGES])
+    hardware = forms.ChoiceField(required=False, label="hardware", choices=[("", "any"), *HARDWARE])
     campaign = forms.ModelChoiceField(
-        Campaign.objects.only("name"), required=False, to_field_name="name", empty_label="any"
+        Campaign.objects.only("name"), required=False, label="campaign", to_field_name="name", empty_label="any"
     )
-    standing = forms.ChoiceField(required=False, choices=[
+    standing = forms.ChoiceField(required=False, label="standing", choices=[
         ("", "any"), ("faster", "faster than baseline"), ("slower", "not faster"), ("unsolved", "nothing passed"),
     ])
 
@@ -81,7 +81,7 @@ class ProblemFilter(forms.Form):
 class EventFilter(filters.FilterSet):
     kind = filters.ChoiceFilter(choices=lambda: [
         (kind, kind) for kind in Event.objects.order_by("kind").values_list("kind", flat=True).distinct()
-    ], empty_label="any")
+    ], empty_label="any", label="what")
     actor = filters.CharFilter(field_name="actor_name", lookup_expr="iexact", label="by", max_length=150)
     problem = _by_name(Problem, "problem", "problem")
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from django.urls import reverse
+from django.utils.html import format_html
 
 from portal.evaluations.models import CheckResult, WorkloadResult
 from portal.pages import formatting, tables, text
@@ -23,6 +24,14 @@ def _outcome(attempt: Any) -> str:
     return attempt.outcome_verdict or attempt.work_state or "none"
 
 
+def _outcome_badge(value: Any, attempt: Any) -> str:
+    shown = tables.badge(value, attempt)
+    if attempt.work_state == "duplicate" and attempt.outcome_verdict:
+        return format_html('{} <span class="soft" title="the same kernel was measured before">≡<span class="hidden">'
+                           " duplicate</span></span>", shown)
+    return shown
+
+
 ATTEMPT_COLUMNS: tuple[Column, ...] = (
     Column("commit", "commit", lambda a: a.commit, tables.short_commit, link=attempt_url),
     Column("problem", "problem", lambda a: a.problem.name, order="problem__name",
@@ -31,7 +40,7 @@ ATTEMPT_COLUMNS: tuple[Column, ...] = (
     Column("hardware", "hardware", lambda a: a.work_hardware, order="work_hardware"),
     Column("agent", "agent", lambda a: a.agent.name, order="agent__name"),
     Column("subject", "what was tried", lambda a: a.subject, lambda v, _: text.label(v, 100), css="grow"),
-    Column("verdict", "verdict", _outcome, tables.badge, order="outcome_verdict", term="verdict"),
+    Column("verdict", "verdict", _outcome, _outcome_badge, order="outcome_verdict", term="verdict"),
     Column("sol_score", "S", lambda a: a.outcome_score, tables.score, numeric=True, order="outcome_score",
            term="sol-score"),
     Column("speedup", "speedup", lambda a: a.outcome_speedup, tables.times, numeric=True, order="outcome_speedup",
@@ -77,10 +86,11 @@ def workloads(rows: Sequence[WorkloadResult], details: dict[tuple[str, bool], di
     def detail(row: WorkloadResult, key: str) -> Any:
         return details.get((row.uuid, row.heldout), {}).get(key)
 
+    all_passed = all(row.verdict == "passed" for row in rows)
     columns = [
         Column("index", "#", lambda r: r.index, numeric=True, order="index"),
         Column("axes", "workload", _axes_plain, tables.axes, css="axes-cell"),
-        Column("verdict", "verdict", lambda r: r.verdict, tables.badge),
+        Column("verdict", "verdict", lambda r: r.verdict, tables.badge, visible=not all_passed),
         Column("latency_us", "latency (µs)", lambda r: r.latency_us, tables.microseconds, numeric=True,
                term="latency"),
         Column("interval_us", "interval (µs)", _interval, lambda v, _: v or formatting.NOTHING, numeric=True,
@@ -91,12 +101,12 @@ def workloads(rows: Sequence[WorkloadResult], details: dict[tuple[str, bool], di
         Column("speedup", "speedup", _ratio, tables.times, numeric=True, term="speedup"),
         Column("sol_score", "S", lambda r: r.sol_score, tables.score, numeric=True, term="sol-score"),
         Column("limiter", "limited by", lambda r: (detail(r, "bound") or {}).get("limiter"), term="bound"),
-        Column("max_abs_error", "max abs error", lambda r: detail(r, "max_abs_error"), _error, numeric=True,
+        Column("max_abs_error", "abs error", lambda r: detail(r, "max_abs_error"), _error, numeric=True,
                term="tolerance"),
-        Column("max_rel_error", "max rel error", lambda r: detail(r, "max_rel_error"), _error, numeric=True),
+        Column("max_rel_error", "rel error", lambda r: detail(r, "max_rel_error"), _error, numeric=True),
         Column("matched", "matched", lambda r: detail(r, "matched_ratio"), _matched, numeric=True),
         Column("timing", "timed by", lambda r: detail(r, "timing_method")),
-        Column("uuid", "uuid", lambda r: r.uuid, lambda v, _: text.label(v, 13), css="soft"),
+        Column("uuid", "uuid", lambda r: r.uuid, visible=False),
     ]
     if any(row.heldout for row in rows):
         columns.insert(2, Column("heldout", "held out", lambda r: r.heldout, term="held-out"))
@@ -123,7 +133,7 @@ def checks(rows: Iterable[CheckResult]) -> Table:
         Column("workload", "workload", lambda c: c.workload_index,
                lambda v, _: formatting.NOTHING if v is None else f"#{v}", numeric=True),
         Column("message", "message", lambda c: c.message,
-               lambda v, _: text.block(v, characters=1200, lines=20).text or formatting.NOTHING, css="grow message"),
+               lambda v, _: text.block(v, characters=1200, lines=20).text or formatting.NOTHING, css="grow as-said"),
     ]
     return Table("checks", "Checks", columns, ordered, empty="No checks were recorded.",
                  row_class=lambda check: f"is-{check.status}")

@@ -15,6 +15,7 @@ from typing import Any
 from django.core.paginator import Page, Paginator
 from django.http import HttpRequest, HttpResponse, JsonResponse, QueryDict
 from django.shortcuts import render
+from django.utils.cache import patch_vary_headers
 from django.utils.functional import cached_property
 from django.utils.html import conditional_escape, format_html
 from django.utils.safestring import SafeString
@@ -44,6 +45,7 @@ class Column:
     term: str = ""
     css: str = ""
     export: bool = True
+    visible: bool = True
 
     def cell(self, row: Any) -> SafeString:
         value = self.value(row)
@@ -133,12 +135,18 @@ class Table:
     caption_hidden: bool = False
     sortable: bool = field(default=False)
     row_class: Callable[[Any], str] | None = None
+    at_most: int | None = None
+
+    @property
+    def shown_columns(self) -> list[Column]:
+        """The columns on the page; the others are in exports only."""
+        return [column for column in self.columns if column.visible]
 
     @cached_property
     def head(self) -> list[dict[str, Any]]:
         """What the header row needs: title, class, and where a click on it sorts to."""
         cells = []
-        for column in self.columns:
+        for column in self.shown_columns:
             ascending, descending = self.sort == column.key, self.sort == f"-{column.key}"
             target = None
             if self.sortable and column.order is not None:
@@ -157,14 +165,21 @@ class Table:
 
     @cached_property
     def visible(self) -> list[Any]:
-        return list(self.page.object_list) if self.page is not None else list(self.rows)
+        if self.page is not None:
+            return list(self.page.object_list)
+        return list(self.rows if self.at_most is None else self.rows[: self.at_most])
+
+    @property
+    def left_out(self) -> int:
+        """How many rows the page does not show though it has no pages (``at_most``); exports have them."""
+        return 0 if self.page is not None or self.at_most is None else max(0, len(self.rows) - self.at_most)
 
     @cached_property
     def body(self) -> list[dict[str, Any]]:
         return [
             {
                 "css": self.row_class(row) if self.row_class else "",
-                "cells": [(column.cell_class, column.cell(row)) for column in self.columns],
+                "cells": [(column.cell_class, column.cell(row)) for column in self.shown_columns],
             }
             for row in self.visible
         ]
@@ -239,5 +254,5 @@ def respond(
         template = fragment
     response = render(request, template, context)
     if fragment:
-        response["Vary"] = "HX-Request"
+        patch_vary_headers(response, ["HX-Request"])
     return response

@@ -60,6 +60,7 @@ def _detail(request: HttpRequest, campaign: Campaign, others: list[Campaign]) ->
     summary = scores.campaign_summary(campaign)
     problems = problem_table(campaign, summary.problems, request.GET.get("sort", ""))
     problems.query = request.GET
+    problems.caption_hidden = bool(summary.scored)
     chart = charts.problem_speedups(
         [(row.problem.name, _track_url(campaign, row.problem), row.speedup, row.sol_score)
          for row in summary.problems], problems,

@@ -176,7 +176,7 @@ def _definition_context(problem: Problem) -> dict[str, Any]:
         Column("index", "#", lambda w: w.index, numeric=True),
         Column("axes", "axes", lambda w: w.axes, tables.axes, css="grow"),
         Column("tolerance", "tolerance", lambda w: w.tolerance,
-               lambda v, _: formatting.axes({k: x for k, x in v.items() if x is not None}) or "default"),
+               lambda v, _: _tolerance(v)),
         Column("uuid", "uuid", lambda w: w.uuid, tables.code),
     ]
     return {
@@ -191,6 +191,20 @@ def _definition_context(problem: Problem) -> dict[str, Any]:
         "heldout": counts.filter(target=Workload.Target.HELDOUT).count(),
         "baselines": _baselines(problem),
     }
+
+
+def _tolerance(values: Any) -> str:
+    """``atol 0.01, rtol 0.016, 99.9 % within``; what is not given is left out."""
+    if not isinstance(values, dict):
+        return "default"
+    parts = [f"{word} {values[key]:g}" for key, word in
+             (("max_atol", "atol"), ("max_rtol", "rtol"), ("max_error_cap", "never above"))
+             if isinstance(values.get(key), int | float)]
+    if isinstance(share := values.get("required_matched_ratio"), int | float):
+        parts.append(f"{share * 100:g} % within")
+    if values.get("allow_negative_inf"):
+        parts.append("−inf allowed")
+    return ", ".join(parts) or "default"
 
 
 def _signature(definition: dict[str, Any]) -> list[dict[str, str]]:

@@ -12,6 +12,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from django.conf import settings
+from django.contrib.auth import get_user_model
 from django.utils import timezone
 
 from agentcore.gitstore import AttemptsRepository
@@ -41,14 +42,19 @@ ENDINGS = (
 )
 FAILED = {
     Verdict.COMPILE_ERROR: (CheckName.COMPILES, "kernel.cpp:41:19: error: ‘vflot’ was not declared in this scope"),
-    Verdict.INCORRECT: (CheckName.MATCHES_REFERENCE, "y[3, 17]: got 0.4121, expected 0.4297 (99.1 % within, 99.9 % needed)"),
+    Verdict.INCORRECT: (CheckName.MATCHES_REFERENCE, 
+                        "y[3, 17]: got 0.4121, expected 0.4297 (99.1 % within, 99.9 % needed)"),
     Verdict.RUNTIME_ERROR: (CheckName.RUNS, "kernel_launch returned 9"),
     Verdict.TIMEOUT: (CheckName.IN_TIME, "call 3 of workload 2 took longer than 10 s"),
     Verdict.REWARD_HACK: (CheckName.FRESH_EVERY_CALL, "call 7 answered with the result of call 6"),
     Verdict.CLOCK_MISMATCH: (CheckName.CLOCK_AGREES, "the runner claims 3.1 µs, the judge measured 48.0 µs"),
     Verdict.FASTER_THAN_LIGHT: (CheckName.BELOW_LIGHT_SPEED, "workload 1: 1.90 µs is below the bound of 2.13 µs"),
 }
-BUILD_LOG = "kernel.cpp: In function ‘int kernel_launch(…)’:\n\x1b[31mkernel.cpp:41:19: error:\x1b[0m ‘vflot’ was not declared in this scope; did you mean ‘vfloat’?\n   41 |     const vflot value = load(x + i);\n      |           ^~~~~\n"
+BUILD_LOG = (
+    "kernel.cpp: In function ‘int kernel_launch(…)’:\n"
+    "\x1b[31mkernel.cpp:41:19: error:\x1b[0m ‘vflot’ was not declared in this scope; did you mean ‘vfloat’?\n"
+    "   41 |     const vflot value = load(x + i);\n      |           ^~~~~\n"
+)
 
 
 @dataclass
@@ -70,7 +76,8 @@ def build(*, problems: int = 3, attempts: int = 24, seed: int = 7, waiting: int 
                                   budget={"attempts": 500, "device_minutes": 120})
     for name, kind in (("tuner-1", Agent.Kind.TUNER), ("atlas", Agent.Kind.LLM), ("finch", Agent.Kind.LLM)):
         make.make_agent(name, kind)
-    make.make_user("rosa", staff=True, password=PASSWORD)
+    if not get_user_model().objects.filter(username="rosa").exists():
+        make.make_user("rosa", staff=True, password=PASSWORD)
     showcase = Showcase(campaign, chosen)
     for problem in chosen:
         base = baseline_times(problem, dice)
@@ -90,7 +97,9 @@ def baseline_times(problem: Problem, dice: random.Random) -> list[float]:
     return [30.0 * 3**index * dice.uniform(0.8, 1.2) for index in range(count)]
 
 
-def run_track(problem: Problem, campaign: Campaign, base: list[float], count: int, dice: random.Random) -> list[Attempt]:
+def run_track(
+    problem: Problem, campaign: Campaign, base: list[float], count: int, dice: random.Random
+) -> list[Attempt]:
     """Attempts that improve, stumble and sometimes repeat one another, each a commit on its agent's branch."""
     source = Path(settings.KERNELS_SEED_DIR) / "kernels" / problem.name / "cpp" / "kernel.cpp"
     kernel = source.read_text()
@@ -99,11 +108,15 @@ def run_track(problem: Problem, campaign: Campaign, base: list[float], count: in
         for number in range(count):
             agent = dice.choice(("tuner-1", "atlas", "finch"))
             idea = IDEAS[number % len(IDEAS)]
-            changed = kernel.replace("#define UNROLL 1", f"#define UNROLL {2 ** (number % 4)}", 1).replace(
-                "#include <cmath>", f"// {idea} ({number}).\n#include <cmath>", 1)
+            unroll = f"#define UNROLL {2 ** (number % 4)}"
+            # Now and then an agent sends what was measured before.
+            remark = "" if number % 9 == 8 else f"// {idea} ({number}).\n"
+            changed = remark + kernel.replace("#define UNROLL 1", unroll, 1)
             ref = AttemptRef(problem.name, Language.CPP, agent, "line-1")
-            message = f"{idea}\n\nMeasured on one thread first. The second pass is bound by loads: {number} bytes in " \
-                      "flight are not enough.\n\nNext: try wider stores; watch the tail of rows that are no multiple."
+            message = (
+                f"{idea}\n\nMeasured on one thread first. The second pass is bound by loads: {number} bytes in flight "
+                "are not enough.\n\nWorth trying next: wider stores; watch rows that are no multiple of 16."
+            )
             repository.commit_attempt(
                 ref, {"kernel.cpp": changed.encode()}, message,
                 trailers={"Campaign": campaign.name, "Hypothesis": f"{idea}: fewer loads wait.",

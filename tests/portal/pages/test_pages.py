@@ -1,0 +1,212 @@
+"""Every page: what it shows with data, what it says without, its filters, and the CSV and JSON beside its tables."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+
+from portal.evaluations.models import Evaluation
+from portal.events.models import log
+from tests.portal import factories as make
+
+pytestmark = pytest.mark.django_db
+
+LISTS = ("home", "campaign-list", "problem-list", "attempt-list", "attempt-compare", "solution-list", "device-list",
+         "event-list", "glossary", "login")
+
+
+def get(client: Client, address: str, status: int = 200) -> str:
+    response = client.get(address)
+    assert response.status_code == status, address
+    return response.content.decode()
+
+
+@pytest.mark.parametrize("name", LISTS)
+def test_an_empty_portal_answers_and_says_what_to_do_next(client: Client, name: str) -> None:
+    page = get(client, reverse(name))
+    assert "<h1>" in page
+    if name not in ("attempt-compare", "glossary", "login", "solution-list"):
+        assert 'class="empty"' in page or "quickstart" in page
+
+
+@pytest.mark.parametrize("name", LISTS)
+def test_pages_keep_a_strict_content_security_policy(client: Client, yard, name: str) -> None:
+    response = client.get(reverse(name))
+    policy = response["Content-Security-Policy"]
+    assert "unsafe-inline" not in policy
+    assert "unsafe-eval" not in policy
+    page = response.content.decode()
+    assert not re.search(r"<script(?![^>]*(src=|application/json))", page)
+    assert not re.search(r"<style|\sstyle=|\son\w+=\"", page)
+
+
+def test_home_is_the_newest_active_campaign_with_its_figures(client: Client, yard) -> None:
+    make.make_campaign("finished-later", state="finished")
+    page = get(client, "/")
+    assert "<h1>spring" in page
+    assert "2.00×" in page  # 40 µs and 80 µs baselines against 20 µs and 40 µs
+    assert "1 / 2" in page  # one of two problems is faster than its baseline
+    assert "finished-later" in page
+
+
+def test_a_problem_shows_its_history_its_latencies_and_what_it_asks_for(client: Client, yard) -> None:
+    page = get(client, yard.problem.get_absolute_url())
+    assert 'id="score-history"' in page
+    assert 'id="workload-latency"' in page
+    assert "<strong>rows</strong>" in page
+    assert "hl-k" in page  # the reference is highlighted
+    assert "cpp on cpu" in page
+    assert page.count("<details") >= 3
+    assert "Wider loads" in page
+
+
+def test_a_problem_without_attempts_says_how_to_start(client: Client, yard) -> None:
+    assert "yard new untouched" in get(client, yard.other.get_absolute_url())
+
+
+def test_held_out_workloads_are_counted_not_shown(client: Client, yard) -> None:
+    yard.problem.workloads.create(target="heldout", uuid="secret-shape", index=0, axes={"batch": 31337})
+    page = get(client, yard.problem.get_absolute_url())
+    assert "1 <a" in page
+    assert "held-out" in page
+    assert "31337" not in page
+    assert "secret-shape" not in page
+
+
+def test_an_attempt_shows_times_checks_build_and_environment(client: Client, yard) -> None:
+    page = get(client, yard.passed.get_absolute_url())
+    for expected in ("Wider loads", "2.00×", "g++ 12.2", "bubblewrap", "matches-reference", "Held-out workloads",
+                     "Eight lanes at a time.", "memory", "19.8–20.2"):
+        assert expected in page, expected
+
+
+def test_a_failed_attempt_opens_with_the_check_that_failed(client: Client, yard) -> None:
+    page = get(client, yard.failed.get_absolute_url())
+    assert "y[3]: got 1, expected 2" in page
+    assert re.search(r'<details id="checks-\d+" class="checks" open>', page)
+    assert "Built from" in page
+    assert "Wider loads" in page
+
+
+def test_a_repository_that_is_missing_is_said_not_raised(client: Client, yard) -> None:
+    assert "cannot be read here" in get(client, yard.passed.get_absolute_url())
+
+
+def test_an_evaluation_has_its_whole_record_as_json(client: Client, yard) -> None:
+    address = yard.evaluation.get_absolute_url()
+    assert "Evaluation #" in get(client, address)
+    record = client.get(address + "?format=json").json()
+    assert record["verdict"] == "passed"
+    assert len(record["workloads"]) == 3
+
+
+def test_a_superseded_evaluation_names_the_later_one(client: Client, yard) -> None:
+    later = make.make_evaluation(yard.passed, result=make.make_result(yard.passed))
+    assert f"evaluation #{later.pk}" in get(client, yard.evaluation.get_absolute_url())
+
+
+def test_a_duplicate_shows_the_result_it_points_at(client: Client, yard) -> None:
+    twin = make.make_attempt(yard.problem, yard.agent, slug="twin", kernel_tree=yard.passed.kernel_tree)
+    make.make_evaluation(twin, state=Evaluation.State.DUPLICATE, duplicate_of=yard.evaluation)
+    page = get(client, twin.get_absolute_url())
+    assert "measured before" in page
+    assert yard.passed.commit[:10] in page
+    assert "2.00×" in page
+    listed = client.get("/attempts/?verdict=duplicate&format=json").json()["rows"]
+    assert [row["commit"] for row in listed] == [twin.commit]
+
+
+@pytest.mark.parametrize(
+    ("query", "subjects"),
+    [
+        ("verdict=passed", {"Wider loads", "Vectorise the inner loop"}),
+        ("verdict=passed&kind=agent", {"Wider loads"}),
+        ("verdict=incorrect", {"Skip the tail"}),
+        ("verdict=queued", {"Prefetch"}),
+        ("agent=atlas&campaign=spring&language=cpp&hardware=cpu&problem=rmsnorm_h4096",
+         {"Wider loads", "Skip the tail", "Prefetch"}),
+        ("q=tail", {"Skip the tail"}),
+        ("agent=nobody", set()),
+        ("language=cuda", set()),
+    ],
+)
+def test_attempts_are_filtered_by_the_address(client: Client, yard, query: str, subjects: set[str]) -> None:
+    rows = client.get(f"/attempts/?format=json&{query}").json()["rows"]
+    assert {row["subject"] for row in rows} == subjects
+
+
+def test_attempts_sort_by_score_with_the_scoreless_last(client: Client, yard) -> None:
+    rows = client.get("/attempts/?format=json&sort=-sol_score&kind=agent").json()["rows"]
+    assert [row["sol_score"] is None for row in rows] == [False, True, True]
+
+
+def test_problems_sort_and_filter_and_export(client: Client, yard) -> None:
+    rows = client.get("/problems/?format=json&sort=-sol_score").json()["rows"]
+    assert [row["problem"] for row in rows] == ["rmsnorm_h4096", "untouched"]
+    assert rows[0]["attempts"] == 3
+    assert rows[0]["passed"] == 1
+    assert rows[0]["headroom"] == pytest.approx(1 - rows[0]["sol_score"])
+    unsolved = client.get("/problems/?format=json&standing=unsolved").json()["rows"]
+    assert [row["problem"] for row in unsolved] == ["untouched"]
+    assert client.get("/problems/?format=json&q=nothing-like-it").json()["rows"] == []
+
+
+@pytest.mark.parametrize("address", ["/", "/problems/", "/attempts/", "/fleet/", "/events/", "/campaigns/",
+                                     "/problems/rmsnorm_h4096/?table=history"])
+def test_tables_are_also_csv(client: Client, yard, address: str) -> None:
+    log("attempt.pushed", "atlas", attempt=yard.passed, problem=yard.problem)
+    response = client.get(address + ("&" if "?" in address else "?") + "format=csv")
+    assert response["Content-Type"].startswith("text/csv")
+    rows = list(csv.reader(io.StringIO(response.content.decode())))
+    assert len(rows) >= 2
+    assert all(len(row) == len(rows[0]) for row in rows)
+
+
+def test_two_attempts_are_compared_with_their_noise(client: Client, yard) -> None:
+    faster = make.make_attempt(yard.problem, yard.agent, slug="d", subject="Faster")
+    make.make_evaluation(faster, result=make.make_result(faster, latencies=(10.0, 20.0)))
+    page = get(client, f"/compare/?a={yard.passed.commit[:12]}&b={faster.commit}")
+    assert "improved" in page
+    assert "2.00×" in page
+    rows = client.get(f"/compare/?a={yard.passed.commit}&b={faster.commit}&format=json").json()["rows"]
+    assert [row["ratio"] for row in rows] == [2.0, 2.0]
+
+
+@pytest.mark.parametrize("query", ["?a=zzzzzzzz&b=1", "?a=abcdef12&b=abcdef13", "?a=%3Cscript%3E&b="])
+def test_commits_that_cannot_be_compared_are_explained(client: Client, yard, query: str) -> None:
+    page = get(client, "/compare/" + query)
+    assert 'role="alert"' in page
+    assert "<script>" not in page
+
+
+def test_the_fleet_shows_devices_queue_and_work(client: Client, yard) -> None:
+    page = get(client, "/fleet/")
+    assert "A cpu device" in page
+    assert f"#{yard.queued.pk}" in page
+    assert "1 queued" in page
+
+
+def test_solutions_give_the_clone_command_and_how_to_verify(client: Client, yard, settings) -> None:
+    settings.PUBLIC_URL = "https://yard.example"
+    page = get(client, "/solutions/")
+    assert "git clone https://yard.example/git/solutions.git" in page
+    assert "kernelyard verify" in page
+
+
+def test_every_term_a_table_links_to_is_in_the_glossary(client: Client, yard) -> None:
+    glossary = get(client, "/glossary/")
+    anchors = set(re.findall(r'id="([\w-]+)"', glossary))
+    for address in ("/", "/attempts/", "/problems/", yard.problem.get_absolute_url(), yard.passed.get_absolute_url(),
+                    yard.failed.get_absolute_url(), "/fleet/"):
+        for term in re.findall(r'/glossary/#([\w-]+)"', get(client, address)):
+            assert term in anchors, f"{term} on {address}"
+
+
+def test_unknown_things_are_not_found(client: Client, yard) -> None:
+    for address in ("/problems/nope/", "/attempts/" + "0" * 40 + "/", "/evaluations/99999/", "/campaigns/nope/"):
+        assert "Nothing is at this address" in get(client, address, 404)

@@ -1,0 +1,80 @@
+"""A page costs a fixed number of queries, however much there is to show."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from django.test import Client
+from django.utils import timezone
+
+from portal.attempts.models import Attempt
+from portal.evaluations.models import Evaluation, WorkloadResult
+from portal.events.models import Event
+from tests.portal import factories as make
+from tests.portal.pages.test_live import poll_address
+
+pytestmark = pytest.mark.django_db
+ATTEMPTS = 1_000
+
+
+@pytest.fixture
+def crowded(yard):
+    """A thousand evaluated attempts at one problem, written in bulk."""
+    now = timezone.now()
+    ref = "refs/heads/attempts/rmsnorm_h4096/cpp/atlas/crowd"
+    attempts = Attempt.objects.bulk_create(
+        Attempt(problem=yard.problem, language="cpp", agent=yard.agent, slug="crowd", ref=ref, commit=make.oid(),
+                kernel_tree=make.oid(), campaign=yard.campaign, subject=f"Try {number}", authored_at=now,
+                received_at=now + timedelta(seconds=number))
+        for number in range(ATTEMPTS)
+    )
+    evaluations = Evaluation.objects.bulk_create(
+        Evaluation(attempt=attempt, hardware="cpu", state="done",
+                   verdict="passed" if number % 3 else "incorrect", finished_at=now + timedelta(seconds=number),
+                   problem_digest=yard.problem.digest, latency_geomean_us=30 + number % 17 if number % 3 else None,
+                   speedup=1.5 if number % 3 else None, sol_score=0.3 + (number % 50) / 100 if number % 3 else None)
+        for number, attempt in enumerate(attempts)
+    )
+    WorkloadResult.objects.bulk_create(
+        WorkloadResult(evaluation=evaluation, uuid=f"w{index}", index=index, verdict="passed",
+                       latency_us=30 + evaluation.pk % 17, latency_low_us=29, latency_high_us=31, t_sol_us=5,
+                       baseline_us=60)
+        for evaluation in evaluations if evaluation.verdict == "passed" for index in range(2)
+    )
+    for attempt, parent in zip(attempts[1:], attempts, strict=False):
+        attempt.parent = parent
+    Attempt.objects.bulk_update(attempts, ["parent"])
+    Event.objects.bulk_create(
+        Event(kind="attempt.pushed", actor_name="atlas", attempt=attempt, problem=yard.problem) for attempt in attempts
+    )
+    yard.last = attempts[-1]
+    return yard
+
+
+def test_list_pages_stay_within_their_queries(client: Client, crowded, django_assert_max_num_queries) -> None:
+    for address, most in (
+        ("/", 14), ("/campaigns/", 2), ("/problems/", 6), ("/problems/rmsnorm_h4096/", 18), ("/attempts/", 9),
+        ("/attempts/?verdict=passed&agent=atlas&q=try&sort=-speedup", 10), ("/solutions/", 4), ("/fleet/", 5),
+        ("/events/", 6),
+    ):
+        with django_assert_max_num_queries(most, info=address):
+            assert client.get(address).status_code == 200
+
+
+def test_an_attempt_deep_in_a_line_stays_within_its_queries(
+    client: Client, crowded, django_assert_max_num_queries
+) -> None:
+    with django_assert_max_num_queries(16):
+        page = client.get(crowded.last.get_absolute_url()).content.decode()
+    assert page.count('class="soft nowrap">atlas') >= 30
+    assert len(client.get("/problems/rmsnorm_h4096/").content) < 1_500_000
+
+
+def test_a_poll_that_finds_nothing_new_costs_next_to_nothing(
+    client: Client, crowded, django_assert_max_num_queries
+) -> None:
+    for address, most in (("/fleet/", 1), (crowded.problem.get_absolute_url(), 4), ("/", 3)):
+        query = poll_address(client.get(address).content.decode())
+        with django_assert_max_num_queries(most):
+            assert client.get(address + str(query), headers={"HX-Request": "true"}).status_code == 204
