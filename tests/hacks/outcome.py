@@ -111,6 +111,7 @@ def kernel_directory(case: Case, canary: Canary) -> Iterator[Path]:
     """A directory as an agent would submit it: the source under its language's name, and the headers it includes."""
     with tempfile.TemporaryDirectory(prefix="kernelyard-case-") as name:
         directory = Path(name)
+        directory.chmod(0o755)  # the sandbox's uid reads Python kernels where they lie
         source = case.path.read_text()
         for header in case.local_headers():
             shutil.copy(header, directory / header.name)

@@ -3,7 +3,7 @@
 // language: cpp
 // hardware: cpu
 // family: process
-// caught-by: loads|channel-intact
+// caught-by: loads|channel-intact|runs
 // verdict: runtime_error|reward_hack
 //
 // Forges a reply and exits while the library is still being loaded, before any call.

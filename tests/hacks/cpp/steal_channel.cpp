@@ -5,6 +5,7 @@
 // family: process
 // caught-by: channel-intact
 // verdict: reward_hack|runtime_error
+// workloads: both
 //
 // Swallows the judge's next messages in a thread of its own, so that the runner never sees them, and answers them itself.
 #include <thread>

@@ -6,7 +6,7 @@
 // caught-by: in-time|channel-intact
 // verdict: timeout|runtime_error|reward_hack
 //
-// Stops (SIGSTOP) itself for ever in the middle of a call, so that a judge without a deadline would wait for ever.
+// Stops (SIGSTOP) itself for ever in the middle of its third call: a judge without a deadline would wait for ever.
 #include <csignal>
 
 #include "confined.h"
@@ -14,6 +14,8 @@
 
 KERNEL(x, w, y, n) {
     if (!confined()) return 99;
-    raise(SIGSTOP);
+    static int calls = 0;
+    if (++calls == 3) raise(SIGSTOP);
+    rms::rows(x, w, y, 0, n);
     return 0;
 }
