@@ -16,6 +16,7 @@ import random as pseudo_random
 import secrets
 import time
 from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -43,9 +44,10 @@ SLOT_BUDGET_BYTES = 6 << 30
 WATCHDOG_S = 3.0
 MAX_BATCHES = 40
 SAMPLED_CALLS = 3
-HIDDEN_GAP_US, HIDDEN_GAP_RATIO = 0.8, 0.02
-"""How much longer than calibrated the gap after an end mark may be before it counts as hidden work: a constant, and
-a share of the call's own time."""
+HIDDEN_GAP_US, HIDDEN_GAP_RATIO = 1.0, 0.02
+FLUSH_SHARE = 0.8
+"""How much longer than calibrated the gap after an end mark may be before it counts as hidden work (a constant, and a
+share of the call's own time), and how much of a flush must be seen between calls."""
 DISTURBED_RATIO = 1.4
 CLAIM_BELOW_US, CLAIM_ABOVE_US = 2.0, 10.0
 
@@ -157,6 +159,7 @@ class CudaRunner:
         self, calls: _Verification, buffers: CudaBuffers, verifier: Verifier, measurement: Measurement
     ) -> None:
         gaps: list[float] = []
+        flushes: list[float] = []
         order = list(range(buffers.layout.slots))
         begun = time.monotonic()
         for number in range(MAX_BATCHES):
@@ -171,11 +174,18 @@ class CudaRunner:
             timing = _Batch(self, calls, order).run(sample)
             if timing is None:
                 return
-            samples, after = timing
-            measurement.samples_us += samples
-            gaps += after
+            measurement.samples_us += timing.latencies_us
+            gaps += timing.gaps_us
+            flushes += timing.flush_gaps_us
             if measurement.findings.failed:
                 return
+        flushed = interquartile_mean(flushes)
+        if flushed < FLUSH_SHARE * self.calibration.flush_gap_us:
+            measurement.findings.fail(
+                CheckName.STEADY_WORK,
+                f"clearing the cache between calls took {flushed:.1f} µs, without a candidate it takes"
+                f" {self.calibration.flush_gap_us:.1f} µs: it was tampered with",
+            )
         written = sum(p.nbytes for p in buffers.layout.outputs)
         typical = interquartile_mean(measurement.samples_us)
         hidden = interquartile_mean(gaps) - self.calibration.gap_after(written)
@@ -238,14 +248,23 @@ class CudaRunner:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class BatchTimes:
+    """Latencies less the marks' own cost, gaps after them, and gaps that hold a flush; all µs."""
+
+    latencies_us: list[float]
+    gaps_us: list[float]
+    flush_gaps_us: list[float]
+
+
 class _Batch:
     """One batch of gated calls, opened in two steps."""
 
     def __init__(self, runner: CudaRunner, calls: _Verification, order: list[int]) -> None:
         self.runner, self.calls, self.order = runner, calls, order
 
-    def run(self, sample: int) -> tuple[list[float], list[float]] | None:
-        """(latencies of the counting calls, gaps after them), µs; None if a finding ended it.
+    def run(self, sample: int) -> BatchTimes | None:
+        """Times of the calls that count and of what lies between; None if a finding ended the batch.
 
         ``sample`` calls, drawn after the fact, are verified, and always the one before the pause.
         """
@@ -281,8 +300,11 @@ class _Batch:
             return None
         marks = runner.calibration.empty_us
         counting = [i for i in range(0, size - 1, 2) if i != pause - 1]
-        latencies = [max(0.0, (ends[i] - begins[i]) / 1e3 - marks) for i in counting]
-        return latencies, [(begins[i + 1] - ends[i]) / 1e3 for i in counting]
+        return BatchTimes(
+            latencies_us=[max(0.0, (ends[i] - begins[i]) / 1e3 - marks) for i in counting],
+            gaps_us=[(begins[i + 1] - ends[i]) / 1e3 for i in counting],
+            flush_gaps_us=[(begins[i + 1] - ends[i]) / 1e3 for i in range(1, size - 1, 2) if i != pause - 1],
+        )
 
     def _enqueue(self, token: int) -> None:
         runner = self.runner

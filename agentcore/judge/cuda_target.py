@@ -38,12 +38,13 @@ class Calibration:
     """What the marks cost without a candidate, µs, measured in a runner that never loaded one.
 
     ``empty_us``: begin to end mark with nothing between; ``nothing_us``: with one empty kernel between;
-    ``gap_us``: end mark to the next call's begin mark where no flush stands between them.
+    ``flush_gap_us``: end mark to the next call's begin mark with a flush between; ``touched_gap_us``: without one,
+    after a call that wrote so many bytes.
     """
 
     empty_us: float
     nothing_us: float
-    gap_us: float
+    flush_gap_us: float
     touched_gap_us: dict[int, float]
 
     def gap_after(self, output_bytes: int) -> float:
@@ -131,10 +132,10 @@ class CudaTarget:
             for size in TOUCHED_BYTES:
                 with _clean_runner(self, sandbox, size) as (session, page):
                     if size == TOUCHED_BYTES[0]:
-                        empty, gap = _marks(self, session, page, "none")
-                        nothing, _ = _marks(self, session, page, "nothing")
-                    _, gaps[size] = _marks(self, session, page, "touch")
-            self._calibrations[sandbox.kind] = Calibration(empty, nothing, gap, gaps)
+                        empty, _, flush = _marks(self, session, page, "none")
+                        nothing, _, _ = _marks(self, session, page, "nothing")
+                    _, gaps[size], _ = _marks(self, session, page, "touch")
+            self._calibrations[sandbox.kind] = Calibration(empty, nothing, flush, gaps)
         return self._calibrations[sandbox.kind]
 
 
@@ -157,10 +158,11 @@ def _clean_runner(target: CudaTarget, sandbox: Sandbox, size: int) -> Iterator[t
         page.close()
 
 
-def _marks(target: CudaTarget, session: RunnerSession, page: DevicePage, kind: str) -> tuple[float, float]:
-    """(begin→end, end→next begin without a flush), µs, over fifteen batches."""
+def _marks(target: CudaTarget, session: RunnerSession, page: DevicePage, kind: str) -> tuple[float, float, float]:
+    """(begin→end, end→next begin without a flush, the same with one), µs, over fifteen batches."""
     inside: list[float] = []
     between: list[float] = []
+    flushed: list[float] = []
     for token in range(1, 17):
         page.reset()
         session.request(
@@ -181,7 +183,8 @@ def _marks(target: CudaTarget, session: RunnerSession, page: DevicePage, kind: s
             continue  # the first batch loads the kernels
         inside += [(e - b) / 1e3 for b, e in zip(begins, ends, strict=True)][0::2]
         between += [(b - e) / 1e3 for e, b in zip(ends[0::2], begins[1::2], strict=True)]
-    return interquartile_mean(inside), interquartile_mean(between)
+        flushed += [(b - e) / 1e3 for e, b in zip(ends[1:-1:2], begins[2::2], strict=True)]
+    return interquartile_mean(inside), interquartile_mean(between), interquartile_mean(flushed)
 
 
 def gate_cubin(hardware: HardwareName, cache_dir: Path) -> Path:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Protocol
 
 from agentcore.bounds.bound import BoundUnavailable, bound
+from agentcore.bounds.cpu import calibrate_cpu
 from agentcore.build import Build, build
 from agentcore.judge.device_lock import device_lease
 from agentcore.judge.findings import Findings
@@ -80,9 +81,12 @@ class Judge:
             from agentcore.judge.cuda_target import CudaTarget
 
             self.target: Target = CudaTarget(hardware, cache_dir)
+            self.cpu_rates = None
         else:
             from agentcore.judge.host_target import HostTarget
 
+            # Before the target keeps this process to its own core: the bound is that of the whole host.
+            self.cpu_rates = calibrate_cpu(cache_dir)
             self.target = HostTarget()
         self._bounds: dict[tuple[str, str], BoundRecord | str] = {}
         self._factories: dict[str, InputFactory] = {}
@@ -101,7 +105,9 @@ class Judge:
         key = (problem.digest, workload.uuid)
         if key not in self._bounds:
             try:
-                self._bounds[key] = bound(problem, workload, self.hardware)
+                self._bounds[key] = bound(
+                    problem, workload, self.hardware, factory=self.factory(problem), cpu_rates=self.cpu_rates
+                )
             except BoundUnavailable as error:
                 self._bounds[key] = str(error)
         return self._bounds[key]
@@ -215,6 +221,10 @@ class _Evaluation:
                     self._blame(measurement.findings, failure, loading=False)
                     if failure.kind in ("died", "error"):
                         self._explain_crash(sandbox, artifact, verifier, measurement.findings)
+            if measurement.findings.failed and runner.session.left_unasked():
+                measurement.findings.fail(
+                    CheckName.CHANNEL_INTACT, "the runner answered and then left, which nobody had asked it to"
+                )
             self.canary_us += measurement.canary_us
             result = self._workload_result(workload, heldout, measurement)
             self.workloads.append(result)

@@ -112,11 +112,21 @@ class RunnerSession:
             return True
         return True
 
+    def left_unasked(self) -> bool:
+        """Whether the runner exited by itself, not by a signal: a reply before that was forged, or its loop patched."""
+        if not self.pending():
+            return False
+        deadline = time.monotonic() + 0.5
+        while (code := self.process.poll()) is None and time.monotonic() < deadline:
+            time.sleep(0.01)
+        return code is not None and 0 <= code < 128
+
     def alive(self) -> bool:
         return self.process.poll() is None
 
-    def freeze(self) -> None:
-        self.process.freeze()
+    def freeze(self) -> bool:
+        """Stop the whole tree. False where it could not be within a second, which no honest candidate causes."""
+        return self.process.freeze(1.0)
 
     def thaw(self) -> None:
         self.process.thaw()
