@@ -15,8 +15,10 @@ pytestmark = pytest.mark.skipif(shutil.which("g++") is None, reason="needs g++ (
 
 # Lengths that leave a rest at every vector width.
 RAGGED = {
-    "softmax_softcap": [({"rows": 3, "cols": 5}, {"scale": 6.0, "cap": 50.0}),
-                        ({"rows": 2, "cols": 77}, {"scale": -6.0, "cap": 90.0})],
+    "softmax_softcap": [
+        ({"rows": 3, "cols": 5}, {"scale": 6.0, "cap": 50.0}),
+        ({"rows": 2, "cols": 77}, {"scale": -6.0, "cap": 90.0}),
+    ],
     "gemm_bf16_llama8b": [({"m": 7, "n": 13, "k": 64}, None)],
 }
 
