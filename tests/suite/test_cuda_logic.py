@@ -31,6 +31,8 @@ CASES = {
         ({"m": 21, "n": 136, "k": 192}, None),
         ({"m": 50, "n": 128, "k": 1088}, None),
         ({"m": 70, "n": 200, "k": 320}, None),
+        ({"m": 300, "n": 136, "k": 128}, None),
+        ({"m": 256, "n": 128, "k": 64}, None),
     ],
 }
 # What makes the larger kernel paths run at such sizes.
@@ -40,6 +42,7 @@ FORCED = {
     "swiglu_gate_i14336": [{"SPREAD_UP_TO": "0"}],
     "rope_gqa_h32_kv8_d128": [{"SPREAD_UP_TO": "0"}],
     "layernorm_modulation_h3072": [{"SPREAD_UP_TO": "0"}],
+    "gemm_bf16_llama8b": [{"USE_WARPGROUPS": "0"}],
 }
 
 

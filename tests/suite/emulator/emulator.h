@@ -27,6 +27,8 @@
 #define __cluster_dims__(...)
 #define __restrict__ __restrict
 #define __align__(bytes) alignas(bytes)
+#define __grid_constant__
+#define KY_EMULATED
 #define __shared__ static thread_local
 
 struct uint4 { uint32_t x, y, z, w; } __attribute__((aligned(16)));
@@ -63,6 +65,8 @@ inline float __expf(float x) { return expf(x); }
 inline float __fdividef(float a, float b) { return a / b; }
 inline float exp2_fast(float x) { return exp2f(x); }
 
+inline thread_local dim3 gridDim;
+
 namespace emulator {
 
 struct Operands {
@@ -97,12 +101,14 @@ struct Block {
     std::vector<Warp> warps;
     unsigned current = 0, arrived = 0, finished = 0;
     uint64_t generation = 0;
+    struct { int arrived = 0; uint64_t generation = 0; } named[16];
     ucontext_t scheduler;
     const std::function<void()>* body = nullptr;
 };
 
 inline thread_local Block* block = nullptr;
-alignas(1024) inline thread_local char marker[16];  // where this block's shared memory is counted from
+// A block's dynamic shared memory, and where all its shared memory is counted from. No block of the suite asks for more.
+alignas(1024) inline thread_local char marker[228 << 10];
 
 inline Fiber& self() { return block->fibers[block->current]; }
 inline void yield() { swapcontext(&self().context, &block->scheduler); }
@@ -114,6 +120,18 @@ void meet_block(Action action) {
     const uint64_t generation = b.generation;
     if (++b.arrived == b.fibers.size()) {
         action();
+        b.arrived = 0;
+        ++b.generation;
+        return;
+    }
+    while (b.generation == generation) yield();
+}
+
+// A barrier for some of the block's threads.
+inline void meet_named(int barrier, int threads) {
+    auto& b = block->named[barrier];
+    const uint64_t generation = b.generation;
+    if (++b.arrived == threads) {
         b.arrived = 0;
         ++b.generation;
         return;
@@ -149,6 +167,7 @@ inline void enter() {
 
 inline void run_block(Block& b) {
     block = &b;
+    gridDim = b.grid;
     const unsigned count = b.size.x * b.size.y * b.size.z;
     b.fibers.resize(count);
     b.warps.assign((count + 31) / 32, Warp());
@@ -281,10 +300,15 @@ inline cluster_group this_cluster() { return {}; }
 // Host side.
 typedef void* cudaStream_t;
 enum cudaError_t { cudaSuccess = 0, cudaErrorInvalidValue = 1 };
-enum { cudaFuncAttributeMaxDynamicSharedMemorySize, cudaDevAttrMultiProcessorCount, cudaLaunchAttributeClusterDimension };
+enum { cudaFuncAttributeMaxDynamicSharedMemorySize, cudaLaunchAttributeClusterDimension };
+enum { cudaDevAttrMultiProcessorCount, cudaDevAttrComputeCapabilityMajor };
 inline cudaError_t cudaGetLastError() { return cudaSuccess; }
 inline cudaError_t cudaGetDevice(int* device) { *device = 0; return cudaSuccess; }
-inline cudaError_t cudaDeviceGetAttribute(int* value, int, int) {
+inline cudaError_t cudaDeviceGetAttribute(int* value, int attribute, int) {
+    if (attribute == cudaDevAttrComputeCapabilityMajor) {
+        *value = 9;
+        return cudaSuccess;
+    }
     const char* set = getenv("EMULATED_PROCESSORS");
     *value = set ? atoi(set) : 132;
     return cudaSuccess;
@@ -307,3 +331,5 @@ cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t* config, void (*kernel)(
     emulator::launch(config->gridDim, config->blockDim, shape, [=] { kernel(P(arguments)...); });
     return cudaSuccess;
 }
+
+#include "hopper.h"

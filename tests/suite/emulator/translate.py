@@ -9,7 +9,7 @@ _CLUSTERED = re.compile(
     r"__cluster_dims__\((?P<shape>[^)]*)\)(?:\s*__launch_bounds__\([^)]*\))?\s*(?P<kernel>\w+)\s*\("
 )
 _FUNCTION = re.compile(r"^(?:template <[^>]*>\n)?(?:__device__|static|inline) [^;{}]*?\{", re.M)
-_DYNAMIC = re.compile(r"extern __shared__ __align__\((\d+)\) unsigned char (\w+)\[\];")
+_DYNAMIC = re.compile(r"extern __shared__ __align__\(\d+\) unsigned char (\w+)\[\];")
 
 
 def to_emulator(source: str) -> str:
@@ -23,8 +23,7 @@ def to_emulator(source: str) -> str:
         return f"emulator::launch(dim3({grid}), dim3({block}), dim3({shape}), [&] {{ {call} }});"
 
     source = _without_assembly(_LAUNCH.sub(launch, source))
-    # 228 KiB is more than any block of the suite asks for.
-    return _DYNAMIC.sub(r"alignas(1024) static thread_local unsigned char \2[228 << 10];", source)
+    return _DYNAMIC.sub(r"unsigned char* const \1 = reinterpret_cast<unsigned char*>(emulator::marker);", source)
 
 
 def _arguments(text: str) -> list[str]:

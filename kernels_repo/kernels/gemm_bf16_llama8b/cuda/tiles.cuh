@@ -67,7 +67,7 @@ __global__ void __launch_bounds__(TILE_THREADS) multiply_tiles(Product p, int sp
     constexpr int STAGE_BYTES = (ROWS + TILE_COLUMNS) * SLICE_BYTES;
     constexpr int COPIES = (ROWS + TILE_COLUMNS) * 8 / TILE_THREADS;
     static_assert(ROW_TILES >= 1 && COLUMN_PAIRS >= 1 && (ROWS + TILE_COLUMNS) * 8 % TILE_THREADS == 0);
-    extern __shared__ __align__(128) unsigned char shared_memory[];
+    extern __shared__ __align__(1024) unsigned char shared_memory[];
 
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     const int warp_row = warp / WARP_COLUMNS * (ROWS / WARP_ROWS);
