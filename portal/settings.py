@@ -205,7 +205,7 @@ Q_CLUSTER = {
     # each GPU class has its own, started as `manage.py fleet --hardware h200` on every host with such GPUs.
     "ALT_CLUSTERS": {"b200": {}, "h200": {}, "h100": {}},
 }
-EVALUATION_LEASE_S = 60
+EVALUATION_LEASE_S = 30
 EVALUATION_MAX_CLAIMS = 3
 EVALUATION_RETRY_PAUSE_S = 30  # times the number of claims so far, after a failure that is not the attempt's fault
 SANDBOX = os.environ.get("KERNELYARD_SANDBOX", "auto")

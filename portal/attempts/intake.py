@@ -15,6 +15,7 @@ from pathlib import Path
 
 from django.conf import settings
 from django.db import IntegrityError, transaction
+from django.db.models import Q
 
 from agentcore.gitstore import AttemptsRepository
 from agentcore.gitstore.records import CommitRecord
@@ -80,18 +81,30 @@ def index(
 
 
 def schedule(
-    attempt: Attempt, hardware: HardwareName | str, *, priority: int = Evaluation.Priority.AGENT, reason: str = ""
+    attempt: Attempt,
+    hardware: HardwareName | str,
+    *,
+    priority: int = Evaluation.Priority.AGENT,
+    reason: str = "",
+    keep_current: bool = False,
 ) -> Evaluation:
-    """Queue ``attempt`` on ``hardware`` unless it already was; an exact duplicate only points at the first one."""
+    """Queue ``attempt`` on ``hardware`` unless it already was; an exact duplicate only points at the first one.
+
+    With ``keep_current`` a finished evaluation of an older problem or harness version does not count as done.
+    """
     hardware = HardwareName(hardware)
     with transaction.atomic():
         # Serialises the look for duplicates among concurrent pushes to one problem.
         Problem.objects.select_for_update().get(pk=attempt.problem_id)
-        existing = attempt.evaluations.filter(hardware=hardware.value).exclude(
-            state=Evaluation.State.CANCELLED
-        ).order_by("id").first()
-        if existing is not None:
-            return existing
+        existing = attempt.evaluations.filter(hardware=hardware.value).exclude(state=Evaluation.State.CANCELLED)
+        if keep_current:
+            stale = Q(state=Evaluation.State.DONE) & (
+                ~Q(problem_digest=attempt.problem.digest) | ~Q(harness_version=HARNESS_VERSION)
+                | Q(verdict=Verdict.INFRA_ERROR.value)
+            )
+            existing = existing.exclude(stale)
+        if (known := existing.order_by("id").first()) is not None:
+            return known
         first = find_duplicate(attempt, hardware)
         if first is None:
             return queue.enqueue(attempt, hardware, priority=priority, reason=reason)

@@ -58,7 +58,7 @@ def seed_tree() -> Iterator[tuple[str, bytes]]:
 
 def problem_files(problem: Problem) -> Iterator[tuple[str, bytes]]:
     """The public files of one problem below ``problems/<name>/``, with the generated C headers; none if unreadable."""
-    directory = Path(problem.source_path)
+    directory = problem.directory()
     try:
         files = load_problem(directory)
     except ProblemError:

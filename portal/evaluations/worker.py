@@ -27,6 +27,7 @@ from agentcore.vocabulary import AttemptRef, HardwareName, Language, Verdict
 from portal.evaluations import queue
 from portal.evaluations.models import Evaluation
 from portal.evaluations.queue import Claim
+from portal.problems.models import Problem
 
 logger = logging.getLogger(__name__)
 
@@ -99,7 +100,13 @@ class Worker:
                 result = self._measure(evaluation, should_abort=lambda: heartbeat.lost)
             if heartbeat.lost:
                 return
-            if result.verdict is Verdict.INFRA_ERROR and not claim.is_last:
+            imported = Problem.objects.values_list("digest", flat=True).get(pk=evaluation.attempt.problem_id)
+            if result.problem_digest != imported:
+                queue.give_up(
+                    claim, f"the files in {evaluation.attempt.problem.directory()} on {self.name} are not the problem "
+                           f"as imported; run importproblems, or update this host",
+                )
+            elif result.verdict is Verdict.INFRA_ERROR and not claim.is_last:
                 queue.give_up(claim, result.message or "the judge reported an infrastructure error")
             else:
                 queue.finish(claim, result)
@@ -135,7 +142,7 @@ class Worker:
                     self._judge = self._judge_factory(self.hardware)
                 judge = self._judge
             return judge.evaluate(
-                Path(attempt.problem.source_path), kernel, Language(attempt.language),
+                attempt.problem.directory(), kernel, Language(attempt.language),
                 deadline_s=settings.EVALUATION_DEADLINE_S, should_abort=should_abort,
             )
 

@@ -6,8 +6,18 @@ from django.conf import settings
 from django.db import models
 
 
+class EventQuerySet(models.QuerySet):
+    """Refuses bulk changes too. (Django's own on_delete handling does not come this way.)"""
+
+    def update(self, **kwargs):
+        raise TypeError("events are append-only: existing events cannot be changed")
+
+    def delete(self):
+        raise TypeError("events are append-only: events cannot be deleted")
+
+
 class Event(models.Model):
-    """Something that happened, by someone. Rows are only ever inserted: save() and delete() refuse anything else."""
+    """Something that happened, by someone. Rows are only ever inserted: everything else is refused."""
 
     at = models.DateTimeField(auto_now_add=True, db_index=True)
     kind = models.CharField(max_length=40, db_index=True, help_text="noun.verb, such as attempt.pushed")
@@ -25,6 +35,8 @@ class Event(models.Model):
         "problems.Problem", null=True, blank=True, on_delete=models.SET_NULL, related_name="events"
     )
     data = models.JSONField(default=dict)
+
+    objects = EventQuerySet.as_manager()
 
     class Meta:
         ordering = ["-at", "-id"]

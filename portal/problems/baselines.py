@@ -28,8 +28,9 @@ HAND_OPTIMISED = "hand-optimised"
 def ensure_baselines(
     problem: Problem, hardware: Iterable[HardwareName | str] = (HardwareName.CPU,)
 ) -> list[Evaluation]:
-    """Commit the baselines of ``problem`` where they changed and queue each on every given hardware, once.
+    """Commit the baselines of ``problem`` where they changed and queue each on every given hardware.
 
+    What was measured on the problem as it is, with this harness version, is not queued again.
     Raises ProblemError where the problem's directory cannot be read.
     """
     agent, _ = Agent.objects.get_or_create(name=BASELINE_AGENT, defaults={"kind": Agent.Kind.BASELINE})
@@ -41,7 +42,9 @@ def ensure_baselines(
         if attempt is None:
             continue
         evaluations += [
-            intake.schedule(attempt, name, priority=Evaluation.Priority.BASELINE, reason="baseline")
+            intake.schedule(
+                attempt, name, priority=Evaluation.Priority.BASELINE, reason="baseline", keep_current=True
+            )
             for name in hardware
         ]
     return evaluations
@@ -72,13 +75,13 @@ def eager_source(problem_name: str, reference: str, inputs: list[str], outputs: 
 
 
 def _commit(problem: Problem, agent: Agent) -> list[AttemptRef]:
-    files = load_problem(Path(problem.source_path))
+    files = load_problem(problem.directory())
     sources = {
         EAGER: eager_source(
             problem.name, files.reference, list(files.definition.inputs), list(files.definition.outputs)
         ).encode()
     }
-    hand_optimised = Path(problem.source_path) / "baseline.py"
+    hand_optimised = problem.directory() / "baseline.py"
     if hand_optimised.is_file():
         sources[HAND_OPTIMISED] = hand_optimised.read_bytes()
     subjects = {EAGER: "The reference, run eagerly", HAND_OPTIMISED: "The hand-optimised PyTorch baseline"}

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+from django.conf import settings
 from django.db import models
 from django.urls import reverse
 
@@ -29,6 +32,14 @@ class Problem(models.Model):
 
     def get_absolute_url(self) -> str:
         return reverse("problem-detail", args=[self.name])
+
+    def directory(self) -> Path:
+        """The problem's files on this host: where it was imported from, else by its name among this checkout's suite.
+
+        Hosts of a fleet share the database but not their paths; the digest says whether the files are the same.
+        """
+        imported = Path(self.source_path)
+        return imported if imported.is_dir() else Path(settings.PROBLEMS_DIR) / self.name
 
 
 class Workload(models.Model):

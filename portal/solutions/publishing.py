@@ -141,7 +141,7 @@ def _measures(evaluation: Evaluation, attempt: Attempt) -> bool:
 def _publication(attempt: Attempt, evaluation: Evaluation, approval: Review, user) -> Publication:
     problem = attempt.problem
     try:
-        digest = load_problem(Path(problem.source_path)).digest
+        digest = load_problem(problem.directory()).digest
     except ProblemError as error:
         raise PublishingError(f"the problem's files cannot be read: {error}") from None
     if digest != evaluation.problem_digest:

@@ -18,6 +18,7 @@ from portal.attempts.models import Attempt
 from portal.evaluations import queue, tasks, worker
 from portal.evaluations.models import Evaluation
 from portal.evaluations.worker import Worker
+from portal.problems.models import Problem
 from tests.portal import factories as make
 from tests.portal import repositories as repos
 
@@ -29,6 +30,7 @@ class ScriptedJudge:
 
     script: list
     started: list
+    digest = ""
 
     def __init__(self, hardware) -> None:
         type(self).started.append(self)
@@ -48,7 +50,8 @@ class ScriptedJudge:
                 assert time.monotonic() < deadline, "nobody gave up"
                 time.sleep(0.01)
             raise JudgeDied("given up")
-        return make.make_result(Attempt.objects.get(), verdict=answer)
+        result = make.make_result(Attempt.objects.get(), verdict=answer)
+        return result.model_copy(update={"problem_digest": type(self).digest or result.problem_digest})
 
     def close(self) -> None:
         self.closed = True
@@ -56,7 +59,7 @@ class ScriptedJudge:
 
 @pytest.fixture
 def judge():
-    ScriptedJudge.script, ScriptedJudge.started = [], []
+    ScriptedJudge.script, ScriptedJudge.started, ScriptedJudge.digest = [], [], ""
     return ScriptedJudge
 
 
@@ -126,6 +129,26 @@ def test_a_commit_that_cannot_be_exported_ends_as_infra_error_with_the_reason(at
     row = Evaluation.objects.get()
     assert row.verdict == "infra_error"
     assert "0" * 39 + "1" in row.message
+
+
+def test_files_that_are_not_the_imported_problem_give_no_result(attempt, judge, settings):
+    """Someone edited the problem, or this host has another checkout, and nobody imported it."""
+    settings.EVALUATION_MAX_CLAIMS = 1
+    judge.digest = "another"
+    machine = Worker("cpu", judge)
+    machine.run(budget_s=60)
+    row = Evaluation.objects.get()
+    assert row.verdict == "infra_error"
+    assert "not the problem as imported" in row.message
+    machine.close()
+
+
+def test_a_host_with_other_paths_finds_the_problem_by_its_name(attempt, judge):
+    Problem.objects.update(source_path="/only/on/the/portal")
+    machine = Worker("cpu", judge)
+    machine.run(budget_s=60)
+    assert Evaluation.objects.get().verdict == "passed"
+    machine.close()
 
 
 def test_a_lost_lease_stops_the_judge_and_records_nothing(attempt, judge, settings, monkeypatch):

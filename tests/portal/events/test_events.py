@@ -24,6 +24,10 @@ def test_an_event_is_neither_changed_nor_deleted():
         event.save()
     with pytest.raises(TypeError, match="append-only"):
         event.delete()
+    with pytest.raises(TypeError, match="append-only"):
+        Event.objects.update(kind="attempt.forged")
+    with pytest.raises(TypeError, match="append-only"):
+        Event.objects.filter(kind="attempt.pushed").delete()
     assert Event.objects.get().kind == "attempt.pushed"
 
 

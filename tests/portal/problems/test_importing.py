@@ -9,6 +9,7 @@ from django.core.management import CommandError, call_command
 from agentcore.gitstore import MAIN, AttemptsRepository
 from portal.attempts.models import Attempt
 from portal.attempts.repository import ensure_repositories
+from portal.evaluations import queue
 from portal.evaluations.models import Evaluation
 from portal.events.models import Event
 from portal.problems.baselines import eager_source, ensure_baselines
@@ -119,6 +120,25 @@ def test_a_changed_baseline_becomes_a_new_attempt(tmp_path):
     changed = Attempt.objects.filter(slug="hand-optimised").order_by("id")
     assert changed.count() == 2
     assert changed[1].parent == changed[0]
+
+
+def test_baselines_are_measured_again_after_the_problem_changed(tmp_path):
+    problem = repos.start(tmp_path)
+    for evaluation in ensure_baselines(problem):
+        queue.finish(queue.claim("cpu", "w"), make.make_result(evaluation.attempt))
+    assert {row.state for row in ensure_baselines(problem)} == {"done"}
+    problem = import_problem(repos.write_problem(django_settings.PROBLEMS_DIR, batches=(5,))).problem
+    assert {row.state for row in ensure_baselines(problem)} == {"queued"}
+    assert Attempt.objects.count() == 2
+
+
+def test_the_baselines_command_queues_all_problems_or_the_named_ones(tmp_path, capsys):
+    repos.start(tmp_path)
+    call_command("baselines", "--hardware", "h200")
+    assert "scale: 2 baselines queued or measured on h200" in capsys.readouterr().out
+    assert Evaluation.objects.filter(hardware="h200").count() == 2
+    with pytest.raises(CommandError, match="no problem 'nothing'"):
+        call_command("baselines", "nothing")
 
 
 @pytest.mark.parametrize("returned", ["[3, 4]", "(3, 4)", "{'b': 4, 'a': 3}"])
