@@ -125,7 +125,7 @@ def _compile(
         sandbox=sandbox.kind,
     )
     if done.timed_out or done.returncode == 128 + 24:  # SIGXCPU
-        said = f"the compiler was stopped after {recipe_.limits.wall_s:.0f} s\n{log}".rstrip()
+        said = f"the compiler was stopped after {done.seconds:.0f} s\n{log}".rstrip()
         return Build(report.model_copy(update={"log": said}), None, timed_out=True)
     if done.returncode != 0:
         said = log or f"the compiler ended with status {done.returncode} and said nothing"

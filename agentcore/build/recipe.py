@@ -14,6 +14,9 @@ from agentcore.vocabulary import HardwareName, Language
 ENTRY = {Language.CPP: "ky_entry.cpp", Language.CUDA: "ky_entry.cu"}
 
 
+# CPU time is the limit of a kernel; wall time, generous, is that of a busy host.
+
+
 @dataclass(frozen=True, slots=True)
 class Recipe:
     """A compiler call without its files. ``depends`` names whatever else changes the result, for the cache's key."""
@@ -55,7 +58,7 @@ def _cpp() -> Recipe:
         "problem.h",
     )
     limits = Limits(
-        memory_bytes=4 * GIB, processes=64, file_bytes=256 * MIB, cpu_s=60, wall_s=60, tmp_bytes=256 * MIB
+        memory_bytes=4 * GIB, processes=64, file_bytes=256 * MIB, cpu_s=60, wall_s=180, tmp_bytes=256 * MIB
     )
     return Recipe(compiler(Language.CPP), "native", flags, limits, (host_cpu(),))
 
@@ -77,6 +80,6 @@ def _cuda(hardware: HardwareName) -> Recipe:
         "problem.h",
     )
     limits = Limits(
-        memory_bytes=16 * GIB, processes=128, file_bytes=GIB, cpu_s=120, wall_s=120, tmp_bytes=GIB
+        memory_bytes=16 * GIB, processes=128, file_bytes=GIB, cpu_s=120, wall_s=300, tmp_bytes=GIB
     )
     return Recipe(compiler(Language.CUDA), hardware.arch, flags, limits)
