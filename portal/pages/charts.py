@@ -1,7 +1,8 @@
 """Plots as plain data for plotly.js, each with its table twin. The browser script draws; nothing is drawn here.
 
 Colours are written as ``var(--name)``: the script resolves them, so that a plot follows the page into the dark.
-Text inside a plot is an agent's text in a place where Plotly reads a little HTML: it is escaped by ``plot_text``.
+Text inside a plot is an agent's text in a place where Plotly reads a little HTML: it is escaped by ``plot_text``. Of
+that HTML only ``<br>`` is used: every other tag becomes a style attribute, which the security policy refuses.
 """
 
 from __future__ import annotations
@@ -167,7 +168,7 @@ def _hover(mark: Mark) -> str:
     numbers = [f"S {formatting.score(point.sol_score)}", formatting.times(point.speedup),
                formatting.microseconds(point.latency_us)]
     parts = [
-        f"<b>#{mark.number} {look(point.verdict).word}</b> · {plot_text(point.agent, 40)}",
+        f"#{mark.number} {look(point.verdict).word} · {plot_text(point.agent, 40)}",
         plot_text(point.subject),
         " · ".join(number for number in numbers if not number.endswith(formatting.NOTHING)),
         {"unproven": "within the noise of the best: unproven"}.get(mark.improvement, mark.improvement),
@@ -270,7 +271,7 @@ def problem_speedups(rows: Sequence[tuple[str, str, float | None, float | None]]
                 "type": "scatter", "mode": "markers", "name": title,
                 across: [row[2] for _, row in group], along: [place for place, _ in group],
                 "customdata": [row[1] for _, row in group],
-                "text": [f"<b>{plot_text(row[0])}</b><br>{formatting.times(row[2])} · S {formatting.score(row[3])}"
+                "text": [f"{plot_text(row[0])}<br>{formatting.times(row[2])} · S {formatting.score(row[3])}"
                          for _, row in group],
                 "hovertemplate": "%{text}<extra></extra>",
                 "marker": {"symbol": symbol, "size": 7 if many else 10, "color": colour,

@@ -25,7 +25,12 @@
     figure.layout.font.family = getComputedStyle(document.body).fontFamily;
     figure.layout.height = Number(plot.dataset.height) || 340;
     const narrow = plot.clientWidth < 480;
-    if (narrow) figure.layout.dragmode = false;
+    if (narrow) {
+      // One column of legend entries would take the plot's own room, and a finger scrolls the page, not the plot.
+      figure.layout.dragmode = false;
+      figure.layout.height += 22 * figure.data.filter((trace) => trace.showlegend !== false).length;
+      Object.assign(figure.layout.legend, { y: -0.32, yanchor: "top" });
+    }
     window.Plotly.react(plot, figure.data, figure.layout, CONFIG).then(() => {
       plot.classList.add("is-drawn");
       if (plot.dataset.bound) return;

@@ -65,13 +65,19 @@ class Showcase:
     reviewer_name: str = "rosa"
 
 
-def build(*, problems: int = 3, attempts: int = 24, seed: int = 7, waiting: int = 0) -> Showcase:
-    """Import ``problems`` of the suite, commit ``attempts`` attempts at each and give them results."""
+def build(
+    *, problems: int = 3, attempts: int = 24, seed: int = 7, waiting: int = 0, repositories: bool = True
+) -> Showcase:
+    """Import ``problems`` of the suite, make ``attempts`` attempts at each and give them results.
+
+    Without ``repositories`` the attempts are rows only: quicker, and enough where nothing reads their sources.
+    """
     dice = random.Random(seed)
     directories = sorted(p for p in Path(settings.PROBLEMS_DIR).iterdir() if (p / "definition.json").is_file())
     outcomes = import_problems(directories[:problems])
     chosen = [outcome.problem for outcome in outcomes]
-    ensure_repositories()
+    if repositories:
+        ensure_repositories()
     campaign = make.make_campaign("first-light", language="cpp", hardware="cpu", problems=chosen,
                                   budget={"attempts": 500, "device_minutes": 120})
     for name, kind in (("tuner-1", Agent.Kind.TUNER), ("atlas", Agent.Kind.LLM), ("finch", Agent.Kind.LLM)):
@@ -84,7 +90,8 @@ def build(*, problems: int = 3, attempts: int = 24, seed: int = 7, waiting: int 
         make.make_evaluation(
             attempt := make.make_baseline_attempt(problem), result=result_for(attempt, base, dice)
         )
-        showcase.attempts += run_track(problem, campaign, base, attempts, dice)
+        track = run_track if repositories else run_rows
+        showcase.attempts += track(problem, campaign, base, attempts, dice)
     for evaluation in Evaluation.objects.filter(state=Evaluation.State.QUEUED).order_by("-id")[waiting:]:
         # Commits whose kernel was not measured yet and is not wanted waiting.
         evaluation.state = Evaluation.State.CANCELLED
@@ -102,8 +109,7 @@ def run_track(
 ) -> list[Attempt]:
     """Attempts that improve, stumble and sometimes repeat one another, each a commit on its agent's branch."""
     source = Path(settings.KERNELS_SEED_DIR) / "kernels" / problem.name / "cpp" / "kernel.cpp"
-    kernel = source.read_text()
-    gain, made = 0.75, []
+    kernel, course, made = source.read_text(), Course(base, dice), []
     with AttemptsRepository.open(settings.ATTEMPTS_REPOSITORY) as repository:
         for number in range(count):
             agent = dice.choice(("tuner-1", "atlas", "finch"))
@@ -123,11 +129,39 @@ def run_track(
                           "Model": "" if agent == "tuner-1" else "example-model-2"},
             )
             for attempt in intake.reconcile([ref.ref]):
-                gain *= dice.uniform(0.97, 1.12) if gain < 2.2 else dice.uniform(0.93, 1.05)
-                verdict = dice.choices([v for v, _ in ENDINGS], [w for _, w in ENDINGS])[0]
-                finish(attempt, result_for(attempt, [t / gain for t in base], dice, verdict))
+                finish(attempt, course.next_result(attempt))
                 made.append(attempt)
     return made
+
+
+def run_rows(
+    problem: Problem, campaign: Campaign, base: list[float], count: int, dice: random.Random
+) -> list[Attempt]:
+    """As run_track, without commits."""
+    course, made = Course(base, dice), []
+    for number in range(count):
+        agent = Agent.objects.get(name=dice.choice(("tuner-1", "atlas", "finch")))
+        attempt = make.make_attempt(problem, agent, language="cpp", campaign=campaign,
+                                    subject=IDEAS[number % len(IDEAS)], parent=made[-1] if made else None)
+        make.make_evaluation(attempt)
+        finish(attempt, course.next_result(attempt))
+        made.append(attempt)
+    return made
+
+
+@dataclass
+class Course:
+    """How a line of attempts goes: faster by and by, with every kind of failure on the way."""
+
+    base: list[float]
+    dice: random.Random
+    gain: float = 0.75
+
+    def next_result(self, attempt: Attempt) -> EvaluationResult:
+        dice = self.dice
+        self.gain *= dice.uniform(0.97, 1.12) if self.gain < 2.2 else dice.uniform(0.93, 1.05)
+        verdict = dice.choices([v for v, _ in ENDINGS], [w for _, w in ENDINGS])[0]
+        return result_for(attempt, [t / self.gain for t in self.base], dice, verdict)
 
 
 def finish(attempt: Attempt, result: EvaluationResult) -> None:

@@ -1,0 +1,100 @@
+"""A real Chromium against the live portal. Every page must stay silent: an error in the console fails the test."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.portal.pages import showcase
+
+# Playwright's event loop runs in this thread, and Django would take its own ORM calls here for asynchronous ones.
+os.environ.setdefault("DJANGO_ALLOW_ASYNC_UNSAFE", "true")
+
+CHROMIUM = os.environ.get("KERNELYARD_CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    here = Path(__file__).parent
+    for item in items:
+        if here in item.path.parents:
+            item.add_marker(pytest.mark.browser)
+
+
+@pytest.fixture(scope="session")
+def chromium() -> Iterator[object]:
+    if CHROMIUM is None:
+        pytest.skip("no Chromium on PATH (Debian: apt install chromium), nor named by KERNELYARD_CHROMIUM")
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def eventually() -> Callable[..., None]:
+    """``eventually(page, expression, wanted)``: until the expression has this value. Playwright's own waiting for an
+    expression evaluates a string inside the page, which the page's security policy rightly refuses."""
+
+    def wait(page, expression: str, wanted: object, seconds: float = 10) -> None:
+        last, end = None, time.monotonic() + seconds
+        while time.monotonic() < end:
+            last = page.evaluate(expression)
+            if last == wanted:
+                return
+            page.wait_for_timeout(50)
+        raise AssertionError(f"{expression} stayed {last!r}, never {wanted!r}")
+
+    return wait
+
+
+@pytest.fixture
+def open_page(chromium, live_server) -> Iterator[Callable[..., object]]:
+    """``open_page(address, **context)``: a page of a fresh context, watched for errors until the test ends."""
+    contexts, errors = [], []
+
+    def opener(address: str = "/", **options: object):
+        context = chromium.new_context(**({"viewport": {"width": 1280, "height": 900}} | options))
+        contexts.append(context)
+        page = context.new_page()
+        page.set_default_timeout(10_000)
+        page.on("console", lambda message: message.type in ("error", "warning") and errors.append(message.text))
+        page.on("pageerror", lambda error: errors.append(str(error)))
+        page.goto(live_server.url + address)
+        return page
+
+    yield opener
+    for context in contexts:
+        context.close()
+    assert not errors, errors
+
+
+@pytest.fixture(autouse=True)
+def private_home(tmp_path: Path, settings) -> Path:
+    """Repositories and caches of this test alone, and quick password hashes."""
+    root = tmp_path / "home"
+    root.mkdir()
+    settings.KERNELYARD_HOME = root
+    settings.ATTEMPTS_REPOSITORY = root / "attempts.git"
+    settings.SOLUTIONS_REPOSITORY = root / "solutions.git"
+    settings.CACHE_DIR = root / "cache"
+    settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
+    return root
+
+
+@pytest.fixture
+def shown(transactional_db):
+    """The showcase as rows: one problem of the suite with a dozen attempts."""
+    return showcase.build(problems=1, attempts=12, seed=5, repositories=False)
+
+
+@pytest.fixture
+def published(transactional_db):
+    """The showcase in real repositories: one problem with four attempts, each a commit."""
+    return showcase.build(problems=1, attempts=4, seed=3)

@@ -1,0 +1,70 @@
+"""Reading without JavaScript, on a narrow screen, and by keyboard."""
+
+from __future__ import annotations
+
+import re
+from itertools import pairwise
+
+from portal.evaluations.models import Evaluation
+
+
+def addresses(shown) -> list[str]:
+    problem, attempt = shown.problems[0], shown.attempts[-1]
+    return [
+        "/", "/campaigns/", "/problems/", problem.get_absolute_url(), "/attempts/", attempt.get_absolute_url(),
+        f"{attempt.get_absolute_url()}?diff=split", Evaluation.objects.first().get_absolute_url(),
+        f"/compare/?a={shown.attempts[0].commit}&b={attempt.commit}", "/solutions/", "/fleet/", "/events/",
+        "/glossary/", "/login/",
+    ]
+
+
+def test_without_javascript_everything_can_be_read_and_filtered(open_page, shown) -> None:
+    page = open_page(shown.problems[0].get_absolute_url(), java_script_enabled=False)
+    assert page.locator(".plot").first.is_hidden()
+    page.locator("#score-history-twin summary").click()
+    assert page.locator("#score-history-twin tbody tr").first.is_visible()
+    page.locator("#workload-latency-twin summary").click()
+    assert page.locator("#workload-latency-twin tbody tr").first.is_visible()
+    page.get_by_role("link", name="Attempts", exact=True).click()
+    page.get_by_label("verdict").select_option("passed")
+    page.get_by_role("button", name="Filter").click()
+    assert "verdict=passed" in page.url
+    assert page.locator("#table-attempts tbody tr").count() > 0
+    page.locator("#table-attempts thead").get_by_role("link", name="speedup").click()
+    assert "sort=-speedup" in page.url
+    assert "verdict=passed" in page.url
+
+
+def test_every_page_fits_400_pixels_and_names_its_parts(open_page, published, live_server) -> None:
+    page = open_page("/", viewport={"width": 400, "height": 800})
+    for address in addresses(published):
+        page.goto(live_server.url + address)
+        assert page.evaluate("document.documentElement.scrollWidth") <= 400, address
+        nameless = page.evaluate("""
+            [...document.querySelectorAll(
+                'input:not([type=hidden]), select, textarea, button, a[href], [tabindex="0"]')]
+              .filter(e => !(e.labels && e.labels.length) && !e.ariaLabel && !e.textContent.trim()
+                           && !e.getAttribute('aria-labelledby'))
+              .map(e => e.outerHTML.slice(0, 120))
+        """)
+        assert nameless == [], address
+        assert page.locator("h1").count() == 1, address
+        levels = page.evaluate("[...document.querySelectorAll('h1,h2,h3,h4')].map(h => Number(h.tagName[1]))")
+        assert all(b - a <= 2 for a, b in pairwise(levels)), (address, levels)
+        repeated = page.evaluate("""
+            [...document.querySelectorAll('[id]')].map(e => e.id).filter((id, i, all) => all.indexOf(id) !== i)
+        """)
+        assert repeated == [], address
+
+
+def test_the_keyboard_reaches_the_content_first_and_filters_give_a_short_address(open_page, shown) -> None:
+    page = open_page("/attempts/")
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.textContent") == "Skip to content"
+    page.keyboard.press("Enter")
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.id") == "id_q"
+    assert page.evaluate("getComputedStyle(document.activeElement).outlineStyle") == "solid"
+    page.get_by_label("verdict").select_option("passed")
+    page.get_by_role("button", name="Filter").click()
+    page.wait_for_url(re.compile(r"/attempts/\?verdict=passed(#main)?$"))  # nothing empty in the address
