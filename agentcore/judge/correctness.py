@@ -8,10 +8,12 @@ reference is not never passes, whatever the tolerance.
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 
 import torch
 
+from agentcore.judge.layout import as_bits
 from agentcore.problems import Tolerance
 
 
@@ -46,7 +48,8 @@ def _compare_tensor(name: str, got: torch.Tensor, want: torch.Tensor, tolerance:
     if want.numel() == 0:
         return Comparison(1.0, 0.0, 0.0)
     if not want.dtype.is_floating_point:
-        wrong = got != want
+        # By bits: a bool that is neither 0 nor 1 is wrong, whatever a comparison of bools would make of it.
+        wrong = as_bits(got) != as_bits(want)
         count = int(wrong.sum())
         if not count:
             return Comparison(1.0, 0.0, 0.0)
@@ -55,31 +58,30 @@ def _compare_tensor(name: str, got: torch.Tensor, want: torch.Tensor, tolerance:
         detail += f"got {got[where].item()}, want {want[where].item()} (integers are compared exactly)"
         difference = (got.double() - want.double()).abs().max().item()
         return Comparison(1 - count / want.numel(), difference, 0.0, detail)
-    # float64 is exact for every format compared here except on GPUs, where it would cost more than the kernel.
-    wide = torch.float64 if want.dtype == torch.float64 else torch.float32
-    g, w = got.to(wide), want.to(wide)
+    g, w = _wide(got), _wide(want)
     error = (g - w).abs()
     same = (g == w) | (g.isnan() & w.isnan())  # covers equal infinities
     matched = same | (error <= tolerance.max_atol + tolerance.max_rtol * w.abs())
     matched &= ~(w.isinf() & ~same)
     finite = torch.where(same | ~error.isfinite(), torch.zeros_like(error), error)
     max_abs = float(finite.max())
-    max_rel = float((finite / w.abs().clamp_min(1e-6)).max())
-    ratio = float(matched.sum(dtype=torch.float64)) / want.numel()
+    relative = torch.where(w.isnan(), torch.zeros_like(finite), finite / w.abs().clamp_min(1e-6))
+    max_rel = min(float(relative.max()), sys.float_info.max)  # a record holds finite numbers only
+    ratio = float(matched.sum(dtype=torch.float64)) / w.numel()
     unexpected = ~g.isfinite() & ~same
     message = ""
     if bool(unexpected.any()):
         where = _first(unexpected)
         message = (
             f"output {name!r}: {int(unexpected.sum())} NaN or infinite elements the reference does not have; "
-            f"first at {where}: got {got[where].item()}, want {want[where].item()}"
+            f"first at {where}: got {g[where].item()}, want {w[where].item()}"
         )
     elif ratio < tolerance.required_matched_ratio:
         where = _first(~matched)
         message = (
             f"output {name!r}: {100 * ratio:.3f} % of elements within tolerance, "
             f"{100 * tolerance.required_matched_ratio:.3f} % required; first mismatch at {where}: "
-            f"got {got[where].item():.6g}, want {want[where].item():.6g} "
+            f"got {g[where].item():.6g}, want {w[where].item():.6g} "
             f"(atol {tolerance.max_atol:g}, rtol {tolerance.max_rtol:g})"
         )
     elif tolerance.max_error_cap is not None and max_abs > tolerance.max_error_cap:
@@ -88,6 +90,21 @@ def _compare_tensor(name: str, got: torch.Tensor, want: torch.Tensor, tolerance:
     elif not bool(g.any()) and bool(w.any()):
         message = f"output {name!r}: all zero, while the reference is not"
     return Comparison(ratio, max_abs, max_rel, message)
+
+
+_E2M1 = (0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0)
+
+
+def _wide(tensor: torch.Tensor) -> torch.Tensor:
+    """The values in a format that holds them exactly; packed 4-bit floats one by one, so twice as many in a row."""
+    if tensor.dtype == torch.float64:
+        return tensor
+    if tensor.dtype == getattr(torch, "float4_e2m1fn_x2", None):
+        table = torch.tensor([*_E2M1, *(-value for value in _E2M1)], device=tensor.device)
+        packed = tensor.view(torch.uint8)
+        halves = torch.stack((packed & 15, packed >> 4), dim=-1)
+        return table[halves.flatten(-2).long()]
+    return tensor.to(torch.float32)
 
 
 def _first(mask: torch.Tensor) -> tuple[int, ...]:

@@ -24,10 +24,11 @@ import torch
 
 from agentcore.judge.cuda_buffers import CudaBuffers
 from agentcore.judge.device_page import DevicePage, proof_positions
-from agentcore.judge.layout import Layout, as_bits, detects_poison
+from agentcore.judge.layout import Layout, as_bits, detects_poison, leftover
 from agentcore.judge.measurement import Effort, Measurement, Verifier
 from agentcore.judge.session import RunnerFailure
 from agentcore.judge.statistics import estimate, interquartile_mean
+from agentcore.problems.tensors import Value
 from agentcore.vocabulary import CheckName, Language
 
 random = pseudo_random.SystemRandom()
@@ -234,7 +235,8 @@ class CudaRunner:
             timeout_s=60,
         )
         claims = answer.get("latencies_us")
-        if not isinstance(claims, list) or not all(isinstance(c, float | int) for c in claims) or not claims:
+        plausible = isinstance(claims, list) and all(isinstance(c, float | int) and 0 <= c < 1e12 for c in claims)
+        if not plausible or not claims:
             raise RunnerFailure("violation", "the runner's claim is not a list of latencies")
         measurement.claimed_us = [float(c) for c in claims]
         if measurement.method != "gated" or not measurement.samples_us:
@@ -415,7 +417,7 @@ class _Verification:
             )
             broken = self.buffers.broken_guard(slot, self.patterns[slot])
             findings.record(CheckName.GUARDS_INTACT, not broken, f"{label}: {broken}" if broken else "")
-            self._check_written(label, slot)
+            self._check_written(label, slot, inputs)
             self.verifier.check(self.measurement, inputs, outputs, label)
             if findings.failed:
                 return False
@@ -445,12 +447,14 @@ class _Verification:
                 return
         self.measurement.findings.record(CheckName.COMPLETE_ON_TIME, True)
 
-    def _check_written(self, label: str, slot: int) -> None:
+    def _check_written(self, label: str, slot: int, inputs: dict[str, Value]) -> None:
         for p in self.outputs:
-            if p.nbytes and detects_poison(p.dtype):
-                left = int((as_bits(self.buffers.view(p, slot)) == self.patterns[slot][p.name][0]).sum())
-                if left:
-                    total = as_bits(self.buffers.view(p, slot)).numel()
+            output, pattern = self.buffers.view(p, slot), self.patterns[slot][p.name][0]
+            if p.nbytes and detects_poison(p.dtype) and leftover(output, pattern):
+                # An integer result may be the poison's value by chance.
+                reference = self.verifier.factory.reference(inputs, self.verifier.workload)[p.name]
+                if left := leftover(output, pattern, reference):
+                    total = output.numel()
                     message = f"{label}: {left} of {total} elements of output {p.name!r} never written"
                     self.measurement.findings.fail(CheckName.OUTPUTS_WRITTEN, message)
                     return

@@ -7,6 +7,7 @@ imports or loads candidate code; that happens in the runner.
 from __future__ import annotations
 
 import hashlib
+import logging
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -16,21 +17,22 @@ from pathlib import Path
 from typing import Protocol
 
 from agentcore.bounds.bound import BoundUnavailable, bound
-from agentcore.bounds.cpu import calibrate_cpu
+from agentcore.bounds.cpu import CalibrationError, CpuRates, calibrate_cpu
 from agentcore.build import Build, build
 from agentcore.judge.device_lock import device_lease
-from agentcore.judge.findings import Findings
+from agentcore.judge.findings import Findings, deciding_check
 from agentcore.judge.measurement import Effort, Measurement, Verifier
 from agentcore.judge.result import BoundRecord, BuildReport, EnvironmentStamp, EvaluationResult, WorkloadResult
 from agentcore.judge.session import RunnerFailure, RunnerSession
 from agentcore.judge.statistics import estimate, interquartile_mean
-from agentcore.problems import Problem, ProblemError, Workload, missing_blobs
+from agentcore.problems import Problem, Workload, missing_blobs
 from agentcore.problems.tensors import InputFactory
-from agentcore.sandbox import Sandbox, SandboxError, find_sandbox
-from agentcore.vocabulary import CheckName, HardwareName, Language, Verdict
+from agentcore.sandbox import Sandbox, find_sandbox
+from agentcore.vocabulary import CheckName, CheckStatus, HardwareName, Language, Verdict
 
-MAX_KERNEL_FILES = 64
-MAX_KERNEL_BYTES = 4 << 20
+HELD_OUT = "on a held-out shape"
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,16 +79,19 @@ class Judge:
 
     def __init__(self, hardware: HardwareName, cache_dir: Path) -> None:
         self.hardware, self.cache_dir = hardware, cache_dir
+        self.cpu_rates: CpuRates | None = None
         if hardware.is_gpu:
             from agentcore.judge.cuda_target import CudaTarget
 
             self.target: Target = CudaTarget(hardware, cache_dir)
-            self.cpu_rates = None
         else:
             from agentcore.judge.host_target import HostTarget
 
-            # Before the target keeps this process to its own core: the bound is that of the whole host.
-            self.cpu_rates = calibrate_cpu(cache_dir)
+            # The bound is that of the whole host, not of the cores a candidate is asked to keep to.
+            try:
+                self.cpu_rates = calibrate_cpu(cache_dir)
+            except CalibrationError:
+                self.cpu_rates = None  # bounds say why they are missing
             self.target = HostTarget()
         self._bounds: dict[tuple[str, str], BoundRecord | str] = {}
         self._factories: dict[str, InputFactory] = {}
@@ -127,6 +132,7 @@ class _Evaluation:
         self.seconds: dict[str, float] = {}
         self.canary_us: list[float] = []
         self.runner_log = ""
+        self.heldout_shown = False
         self.sandbox_kind = ""
         self.started_at = datetime.now(UTC)
         self.effort = Effort.quick() if request.quick else Effort()
@@ -153,7 +159,9 @@ class _Evaluation:
                         self._build_and_measure(sandbox)
                 else:
                     self._build_and_measure(sandbox)
-            except (SandboxError, ProblemError, OSError, MemoryError) as error:
+            except Exception as error:
+                # Ours to mend, whatever it is: a missing tool, a full disk, no memory for the reference, a mistake.
+                log.exception("evaluation of %s failed", self.request.problem.name)
                 self.findings.fail(CheckName.SANDBOXED, f"{type(error).__name__}: {error}")
         return self._result()
 
@@ -195,7 +203,8 @@ class _Evaluation:
             try:
                 self._measure_workloads(sandbox, artifact, runner)
             finally:
-                self.runner_log = runner.session.log()
+                if not self.heldout_shown:
+                    self.runner_log = runner.session.log()
 
     def _measure_workloads(self, sandbox: Sandbox, artifact: Path, runner: Runner) -> None:
         problem, hardware = self.request.problem, self.request.hardware
@@ -211,6 +220,9 @@ class _Evaluation:
             label = "held-out workload" if heldout else f"workload {workload.index} {workload.axes}"
             if workload.uuid in absent:
                 continue
+            if heldout and not self.heldout_shown:
+                # From here on the candidate knows held-out shapes, and could print them.
+                self.runner_log, self.heldout_shown = runner.session.log(), True
             self.request.progress(f"measuring {label}")
             with self._phase("measure"):
                 verifier = Verifier(problem, factory, workload)
@@ -250,14 +262,9 @@ class _Evaluation:
                 f" ({t_sol.limiter}): a person must look at this",
             )
         claimed = interquartile_mean(measurement.claimed_us) if measurement.claimed_us else None
-        message = findings.message()
-        if heldout and message:
-            message = f"on a held-out shape: {message}"
-        return WorkloadResult(
-            # A held-out shape stays secret: its axes and its own name never leave the judge.
-            uuid=hashlib.sha256(workload.uuid.encode()).hexdigest()[:32] if heldout else workload.uuid,
-            index=workload.index, axes={} if heldout else dict(workload.axes), heldout=heldout,
-            verdict=findings.verdict(), message=message,
+        result = WorkloadResult(
+            uuid=workload.uuid, index=workload.index, axes=dict(workload.axes), heldout=heldout,
+            verdict=findings.verdict(), message=findings.message(),
             latency_us=latency.value if latency else None,
             latency_low_us=latency.low if latency else None,
             latency_high_us=latency.high if latency else None,
@@ -269,6 +276,7 @@ class _Evaluation:
             verified_calls=measurement.verified_calls,
             bound=None if isinstance(t_sol, str) else t_sol, checks=findings.checks(),
         )
+        return without_shape(result) if heldout else result
 
     def _blame(self, findings: Findings, failure: RunnerFailure, *, loading: bool) -> None:
         """Turn a lost or disobedient runner into the check it broke."""
@@ -306,6 +314,22 @@ class _Evaluation:
             ),
             started_at=self.started_at, seconds=self.seconds, runner_log=self.runner_log,
         )
+
+
+def without_shape(result: WorkloadResult) -> WorkloadResult:
+    """A held-out workload's result without what gives its shape away, and what the candidate said after seeing it.
+
+    Names, axes, byte counts, indices in messages, return values and claims go; verdict, statuses and our clock stay.
+    """
+    checks = [
+        check.model_copy(update={"message": HELD_OUT if check.status is CheckStatus.FAIL else ""})
+        for check in result.checks
+    ]
+    message = f"{HELD_OUT}: {deciding_check(result.checks)}" if result.message else ""
+    return result.model_copy(update={
+        "uuid": hashlib.sha256(result.uuid.encode()).hexdigest()[:32], "axes": {}, "message": message,
+        "checks": checks, "bound": None, "claimed_latency_us": None, "matched_ratio": None,
+    })
 
 
 def kernel_digest(directory: Path) -> str:

@@ -27,6 +27,14 @@ _VERDICTS: tuple[tuple[CheckName, Verdict], ...] = (
 )
 
 
+MAX_MESSAGE = 4000
+
+
+def plain(text: str) -> str:
+    """Text that any store and any JSON reader takes, whoever wrote it: bounded, no NUL, no half surrogates."""
+    return text[:MAX_MESSAGE].encode("utf-8", "replace").decode().replace("\x00", "\ufffd")
+
+
 class Findings:
     """The checks of one scope (an evaluation or a workload): a failure is never overwritten by a later pass."""
 
@@ -35,13 +43,14 @@ class Findings:
 
     def record(self, name: CheckName, ok: bool, message: str = "") -> bool:
         """Note a pass or a failure; returns ``ok``."""
-        return self._set(Check(name=name, status=CheckStatus.PASS if ok else CheckStatus.FAIL, message=message))
+        status = CheckStatus.PASS if ok else CheckStatus.FAIL
+        return self._set(Check(name=name, status=status, message=plain(message)))
 
     def fail(self, name: CheckName, message: str) -> None:
         self.record(name, False, message)
 
     def skip(self, name: CheckName, why: str) -> None:
-        self._set(Check(name=name, status=CheckStatus.SKIP, message=why))
+        self._set(Check(name=name, status=CheckStatus.SKIP, message=plain(why)))
 
     def _set(self, check: Check) -> bool:
         before = self._checks.get(check.name)
@@ -62,16 +71,16 @@ class Findings:
 
     def message(self) -> str:
         """The message of the check that decided the verdict."""
-        failed = {c.name: c for c in self._checks.values() if c.status is CheckStatus.FAIL}
-        for name, _ in _VERDICTS:
-            if name in failed:
-                return failed[name].message
-        return ""
+        deciding = deciding_check(self.checks())
+        return self._checks[deciding].message if deciding else ""
+
+
+def deciding_check(checks: list[Check]) -> CheckName | None:
+    """The failed check that the verdict follows from; None where none failed."""
+    failed = {check.name for check in checks if check.status is CheckStatus.FAIL}
+    return next((name for name, _ in _VERDICTS if name in failed), None)
 
 
 def verdict_of(checks: list[Check]) -> Verdict:
-    failed = {check.name for check in checks if check.status is CheckStatus.FAIL}
-    for name, verdict in _VERDICTS:
-        if name in failed:
-            return verdict
-    return Verdict.PASSED
+    deciding = deciding_check(checks)
+    return dict(_VERDICTS)[deciding] if deciding else Verdict.PASSED

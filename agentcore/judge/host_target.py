@@ -13,17 +13,20 @@ import os
 import resource
 import statistics
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import torch
 
 from agentcore.judge.host_buffers import HostBuffers, SharedMemory
-from agentcore.judge.layout import Layout, as_bits, detects_poison
+from agentcore.judge.layout import Layout, as_bits, detects_poison, leftover
 from agentcore.judge.measurement import Effort, Measurement, Verifier
 from agentcore.judge.result import EnvironmentStamp
 from agentcore.judge.runner import pages
 from agentcore.judge.session import RunnerFailure, RunnerSession
 from agentcore.judge.stamp import host_stamp, host_uuid
+from agentcore.problems.tensors import Value
 from agentcore.sandbox import GIB, Limits, Sandbox
 from agentcore.vocabulary import CheckName, Language
 
@@ -44,17 +47,28 @@ def last_level_cache_bytes() -> int:
     return min(max(sizes), 256 << 20)
 
 
-def prefer(pid: int) -> None:
+def prefer(pid: int, nice: int = -15) -> None:
     """Ask the scheduler to leave a process alone where we may (root); a refusal only means more disturbed calls."""
     with contextlib.suppress(OSError):
-        os.setpriority(os.PRIO_PROCESS, pid, -15)
-        Path(f"/proc/{pid}/autogroup").write_text("-15")
+        os.setpriority(os.PRIO_PROCESS, pid, nice)
+        Path(f"/proc/{pid}/autogroup").write_text(str(nice))
 
 
 def split_cores() -> tuple[list[int], list[int]]:
     """(the judge's cores, the runner's cores): one for the judge, the rest for the candidate; shared if only one."""
     cores = sorted(os.sched_getaffinity(0))
     return (cores[:1], cores[1:]) if len(cores) > 1 else (cores, cores)
+
+
+@contextmanager
+def on_cores(cores: list[int]) -> Iterator[None]:
+    """This thread, and what it starts, on ``cores``; afterwards where it was."""
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, cores)
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, before)
 
 
 class HostTarget:
@@ -65,8 +79,6 @@ class HostTarget:
 
     def __init__(self) -> None:
         self.judge_cores, self.runner_cores = split_cores()
-        os.sched_setaffinity(0, self.judge_cores)
-        prefer(os.getpid())
         torch.set_num_threads(1)
         self._eviction = torch.zeros(2 * last_level_cache_bytes() // 8, dtype=torch.int64)
 
@@ -75,6 +87,17 @@ class HostTarget:
         begun = time.perf_counter_ns()
         self._eviction.sum()
         return (time.perf_counter_ns() - begun) / 1e3
+
+    @contextmanager
+    def measuring(self) -> Iterator[None]:
+        """While calls are timed: on the judge's own cores, before everybody else on them."""
+        before = os.getpriority(os.PRIO_PROCESS, 0)
+        with on_cores(self.judge_cores):
+            prefer(os.getpid())
+            try:
+                yield
+            finally:
+                prefer(os.getpid(), before)
 
     @property
     def device_uuid(self) -> str:
@@ -144,19 +167,20 @@ class HostRunner:
         try:
             calls = _Calls(self, buffers, verifier, measurement)
             self.session.post({"op": "calls", "first": self.sequence + 1})
-            self._series(calls, measurement)
-            self._end_series(measurement)
+            with self.target.measuring():
+                status = self._series(calls, measurement)
+            self._end_series(measurement, status)
             if not measurement.findings.failed:
                 _judge_clock(measurement)
             return measurement
         finally:
             buffers.close()
 
-    def _series(self, calls: _Calls, measurement: Measurement) -> None:
-        """Calls until enough of them were undisturbed, or until a finding ends it.
+    def _series(self, calls: _Calls, measurement: Measurement) -> int:
+        """Calls until enough of them were undisturbed, or until a finding or a status other than 0 ends it.
 
         A call during which the kernel took the CPU from judge or runner is verified like any other but not counted,
-        unless the machine is so busy that too few others are left.
+        unless the machine is so busy that too few others are left. Returns the last call's status.
         """
         effort = self.effort
         disturbed: list[tuple[float, float]] = []
@@ -164,8 +188,8 @@ class HostRunner:
         for number in range(WARM_CALLS + 4 * effort.max_calls):
             timeout_s = effort.first_call_timeout_s if number == 0 else effort.call_timeout_s
             elapsed_us, claimed_us, quiet = calls.one(number, timeout_s)
-            if measurement.findings.failed:
-                return
+            if calls.status or measurement.findings.failed:
+                return calls.status
             if number < WARM_CALLS:
                 continue
             if quiet:
@@ -175,15 +199,16 @@ class HostRunner:
                 disturbed.append((elapsed_us, claimed_us))
             counted, spent = len(measurement.samples_us), time.monotonic() - begun
             if counted >= effort.max_calls or (counted >= effort.min_calls and spent > effort.budget_s):
-                return
+                return 0
             if spent > 8 * effort.budget_s:
                 break
         missing = effort.min_calls - len(measurement.samples_us)
         for elapsed_us, claimed_us in sorted(disturbed)[: max(0, missing)]:
             measurement.samples_us.append(elapsed_us)
             measurement.claimed_us.append(claimed_us)
+        return 0
 
-    def _end_series(self, measurement: Measurement) -> None:
+    def _end_series(self, measurement: Measurement, status: int) -> None:
         """Release the runner from the series and hear its answer; anything unasked before that is a violation."""
         if self.session.pending() and measurement.findings.failed is False:
             raise RunnerFailure("violation", "the runner sent a message nobody asked for while calls were under way")
@@ -193,6 +218,7 @@ class HostRunner:
         message = answer.get("message")
         if message and isinstance(message, str):
             measurement.findings.fail(CheckName.RUNS, f"the kernel raised {message[:2000]}")
+        measurement.findings.record(CheckName.RUNS, not status, f"kernel_launch returned {status}" if status else "")
 
     def _share(self, verifier: Verifier, *, writable_inputs: bool) -> HostBuffers:
         layout = Layout.of(verifier.factory.problem, verifier.workload, verifier.scalars(), SLOTS)
@@ -235,6 +261,7 @@ class _Calls:
     def __init__(self, runner: HostRunner, buffers: HostBuffers, verifier: Verifier, measurement: Measurement) -> None:
         self.runner, self.buffers, self.verifier, self.measurement = runner, buffers, verifier, measurement
         self.outputs = [p for p in buffers.layout.outputs if p.nbytes]
+        self.status = 0
 
     def one(self, number: int, timeout_s: float) -> tuple[float, float, bool]:
         """(elapsed µs, claimed µs, undisturbed). Findings go to the measurement. Raises RunnerFailure if it is lost."""
@@ -250,10 +277,10 @@ class _Calls:
         elapsed_us = self._timed(slot, timeout_s)
         seen = [bits[index] for bits, index in zip(live, sampled, strict=True)]
         quiet = self._preemptions() == preempted
-        runner.session.freeze()
+        frozen = runner.session.freeze()
         try:
             claimed_us = runner.reply[pages.REPLY_CLAIMED_NS] / 1e3
-            status = runner.reply[pages.REPLY_STATUS]
+            self.status = runner.reply[pages.REPLY_STATUS]
             snapshot = {p.name: buffers.view(p, slot).clone() for p in buffers.layout.outputs}
             broken = buffers.broken_guard(slot, patterns)
             changed_input = buffers.inputs_equal(slot, inputs)
@@ -261,7 +288,6 @@ class _Calls:
             runner.session.thaw()
         what = f"call {number}"
         findings = self.measurement.findings
-        findings.record(CheckName.RUNS, status == 0, f"{what}: kernel_launch returned {status}" if status else "")
         findings.record(CheckName.GUARDS_INTACT, not broken, f"{what}: {broken}" if broken else "")
         findings.record(
             CheckName.INPUTS_INTACT, not changed_input,
@@ -275,8 +301,12 @@ class _Calls:
             CheckName.COMPLETE_ON_TIME, not moved,
             f"{what}: output {moved[0]!r} was still being written after the call had returned" if moved else "",
         )
-        if status == 0:
-            self._check_written(what, slot, snapshot, patterns)
+        findings.record(
+            CheckName.COMPLETE_ON_TIME, frozen,
+            "" if frozen else f"{what}: the candidate's processes could not be stopped after the call had returned",
+        )
+        if self.status == 0:
+            self._check_written(what, slot, snapshot, patterns, inputs)
             self.verifier.check(self.measurement, inputs, snapshot, what)
         return elapsed_us, claimed_us, quiet
 
@@ -318,16 +348,20 @@ class _Calls:
                 next_look = now + 20_000_000
 
     def _check_written(
-        self, what: str, slot: int, snapshot: dict[str, torch.Tensor], patterns: dict[str, tuple[int, int]]
+        self, what: str, slot: int, snapshot: dict[str, torch.Tensor], patterns: dict[str, tuple[int, int]],
+        inputs: dict[str, Value],
     ) -> None:
         for p in self.outputs:
-            if not detects_poison(p.dtype):
+            pattern = patterns[p.name][0]
+            if not detects_poison(p.dtype) or not leftover(snapshot[p.name], pattern):
                 continue
-            left = int((as_bits(snapshot[p.name]) == patterns[p.name][0]).sum())
+            # An integer result may be the poison's value by chance.
+            reference = self.verifier.factory.reference(inputs, self.verifier.workload)[p.name]
+            left = leftover(snapshot[p.name], pattern, reference)
             if not left:
                 continue
             time.sleep(LATE_WORK_WAIT_S)
-            later = int((as_bits(self.buffers.view(p, slot)) == patterns[p.name][0]).sum())
+            later = leftover(self.buffers.view(p, slot), pattern, reference)
             total = snapshot[p.name].numel()
             if later < left:
                 self.measurement.findings.fail(

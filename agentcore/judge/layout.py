@@ -112,19 +112,26 @@ class Layout:
 
 
 _BITS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
-_NAN_POISON = {
-    # Exponent all ones and a random non-zero payload: never a finite result, and different every time.
-    torch.bfloat16: lambda: 0x7F80 | (1 + secrets.randbelow(0x7E)),
-    torch.float16: lambda: 0x7C00 | (1 + secrets.randbelow(0x3FE)),
-    torch.float32: lambda: 0x7F800000 | (1 + secrets.randbelow(0x7FFFFE)),
-    torch.float64: lambda: 0x7FF0000000000000 | (1 + secrets.randbelow(1 << 51)),
+_SIGNALLING_NAN = {
+    # (exponent of all ones, bits of payload below the quiet bit)
+    torch.bfloat16: (0x7F80, 6),
+    torch.float16: (0x7C00, 9),
+    torch.float32: (0x7F800000, 22),
+    torch.float64: (0x7FF0000000000000, 51),
 }
 
 
 def poison_for(dtype: torch.dtype) -> int:
-    """A fresh bit pattern to fill an output with; NaN for floats of two bytes and more."""
-    if dtype in _NAN_POISON:
-        return _NAN_POISON[dtype]()
+    """A fresh bit pattern to fill an output with, one that no arithmetic leaves behind where there is such a one.
+
+    Floats of two bytes and more get a signalling NaN of random payload: results are never signalling, so that a
+    legitimate NaN is not taken for poison. Bools get a byte that is neither 0 nor 1.
+    """
+    if dtype in _SIGNALLING_NAN:
+        exponent, bits = _SIGNALLING_NAN[dtype]
+        return exponent | (1 + secrets.randbelow((1 << bits) - 1))
+    if dtype == torch.bool:
+        return 2 + secrets.randbelow(254)
     bits = 8 * dtype.itemsize
     return secrets.randbits(bits) if bits == 8 else secrets.randbits(bits) - (1 << (bits - 1))
 
@@ -135,5 +142,13 @@ def as_bits(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def detects_poison(dtype: torch.dtype) -> bool:
-    """Whether a leftover poison value cannot be a legitimate result by chance."""
-    return dtype.itemsize >= 2
+    """Whether a leftover poison value tells anything: every byte is a likely result of the other one-byte dtypes."""
+    return dtype.itemsize >= 2 or dtype == torch.bool
+
+
+def leftover(output: torch.Tensor, pattern: int, reference: torch.Tensor | None = None) -> int:
+    """How many elements still hold the poison ``pattern``, not counting those where the reference holds it too."""
+    left = as_bits(output) == pattern
+    if reference is not None:
+        left &= as_bits(reference) != pattern
+    return int(left.sum())

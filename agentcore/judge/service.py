@@ -22,6 +22,12 @@ from agentcore.vocabulary import HardwareName, Language
 
 START_TIMEOUT_S = 120.0
 
+_KEPT = frozenset({
+    "PATH", "HOME", "USER", "LOGNAME", "LANG", "LANGUAGE", "TZ", "TMPDIR", "LD_LIBRARY_PATH", "VIRTUAL_ENV",
+    "XDG_CACHE_HOME", "KERNELYARD_HOME", "KERNELYARD_GPU_INDEX",
+})
+_KEPT_PREFIXES = ("LC_", "CUDA_", "NVIDIA_", "TORCH_", "TORCHINDUCTOR_", "TRITON_")
+
 
 class JudgeFailure(Exception):
     """The judge itself failed; says nothing about the candidate. An infrastructure error."""
@@ -96,7 +102,10 @@ class JudgeService:
                 if answer["op"] == "progress" and progress:
                     progress(str(answer["text"]))
                 elif answer["op"] == "result":
-                    return EvaluationResult.model_validate(answer["result"])
+                    try:
+                        return EvaluationResult.model_validate(answer["result"])
+                    except ValueError as error:
+                        raise JudgeFailure(f"the judge gave no valid result: {error}"[:4000]) from error
                 elif answer["op"] == "failed":
                     raise JudgeFailure(str(answer["message"]))
         except (JudgeTimeout, JudgeDied):
@@ -147,9 +156,9 @@ class JudgeService:
 
     @staticmethod
     def _environment() -> dict[str, str]:
-        """The worker's environment without its secrets: neither the signing key nor the database's address."""
+        """What a judge needs of the worker's environment, by name, so that a secret of any other name stays out."""
         package_root = str(Path(__file__).resolve().parents[2])
-        kept = {k: v for k, v in os.environ.items() if not k.startswith(("KERNELYARD_", "DJANGO_", "PG"))}
+        kept = {k: v for k, v in os.environ.items() if k in _KEPT or k.startswith(_KEPT_PREFIXES)}
         return {**kept, "PYTHONPATH": package_root, "PYTHONUNBUFFERED": "1"}
 
     def _answer(self, deadline: float, should_abort: Callable[[], bool]) -> dict[str, Any]:

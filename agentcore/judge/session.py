@@ -125,8 +125,8 @@ class RunnerSession:
         return self.process.poll() is None
 
     def freeze(self) -> bool:
-        """Stop the whole tree. False where it could not be within a second, which no honest candidate causes."""
-        return self.process.freeze(1.0)
+        """Stop the whole tree. False where it could not be within seconds, which no honest candidate causes."""
+        return self.process.freeze(5.0)
 
     def thaw(self) -> None:
         self.process.thaw()
