@@ -83,6 +83,7 @@ def quickstart(options: Options, console: Console) -> Outcome:
 class _Run:
     def __init__(self, options: Options, console: Console, processes: Supervisor) -> None:
         self.options, self.console, self.processes = options, console, processes
+        self.passwords: dict[str, str] = {}
         try:
             self.port = requirements.choose_port(options.host, options.port)
         except OSError as error:
@@ -91,35 +92,39 @@ class _Run:
         self.url = f"http://{f'[{reached}]' if ':' in reached else reached}:{self.port}"
 
     def run(self) -> Outcome:
-        with make_display(self.console) as display:
-            campaign, passwords = self._prepare(display)
-            services = self._start_services(display)
-            self._run_tuners(campaign, services, display)
-            display.step("reviewing and merging")
-            decisions = merging.merge_best(campaign, accounts.reviewer())
-            notes.write()
-            snapshot = take(campaign)
+        try:
+            with make_display(self.console) as display:
+                campaign = self._prepare(display)
+                services = self._start_services(display)
+                self._run_tuners(campaign, services, display)
+                display.step("reviewing and merging")
+                decisions = merging.merge_best(campaign, accounts.reviewer())
+                notes.write()
+                snapshot = take(campaign)
+        except BaseException:
+            self._say_passwords()  # they exist nowhere else
+            raise
         self.console.print(campaign_table(snapshot))
         for decision in decisions:
             said = "merged, " if decision.merged else ""
             self.console.print(Text(f"{decision.problem}: {said}{decision.reason}"), soft_wrap=True)
-        self._say_where(passwords)
+        self._say_where()
         if not self.options.once:
             self._serve(services)
         merged = [f"{solution.problem.name}/{solution.language}" for solution in merging.current(campaign)]
         return Outcome(snapshot, merged, str(settings.SOLUTIONS_REPOSITORY))
 
-    def _prepare(self, display: Display) -> tuple[Campaign, dict[str, str]]:
+    def _prepare(self, display: Display) -> Campaign:
         display.step("database")
         call_command("migrate", verbosity=0, interactive=False)
         Path(settings.STATIC_ROOT).mkdir(parents=True, exist_ok=True)
-        passwords = accounts.ensure_people()
+        self.passwords = accounts.ensure_people()
         display.step("problems")
         problems = preparation.import_suite(self.options.problems)
         campaign = preparation.open_campaign(problems)
         preparation.prepare(problems, display.step)
         display.already(list(Evaluation.objects.filter(state__in=_FINISHED).values_list("pk", flat=True)))
-        return campaign, passwords
+        return campaign
 
     def _start_services(self, display: Display) -> list[Child]:
         display.step("the queue's workers and the portal")
@@ -209,15 +214,18 @@ class _Run:
                 last_change, count = time.monotonic(), news.count()
             elif time.monotonic() - last_change > STALLED_S:
                 raise CommandError(f"no evaluation ended in {STALLED_S} s; see {services[0].log}")
-            time.sleep(0.7)
+            time.sleep(1.0)
         if len(failed) == len(tuners):
             raise CommandError(f"no tuner could work:\n{tuners[0].last_words()}")
 
-    def _say_where(self, passwords: dict[str, str]) -> None:
-        lines = ["", f"portal     {self.url}/"]
-        lines += [f"sign in    {name} / {password}   (shown once)" for name, password in passwords.items()]
-        if not passwords:
-            lines.append("sign in    as before; a lost password: manage.py changepassword admin")
+    def _say_passwords(self) -> None:
+        for name, password in self.passwords.items():
+            self.console.print(Text(f"sign in    {name} / {password}   (shown once)"), soft_wrap=True)
+
+    def _say_where(self) -> None:
+        self.console.print(Text(f"\nportal     {self.url}/"), soft_wrap=True)
+        self._say_passwords()
+        lines = [] if self.passwords else ["sign in    as before; a lost password: manage.py changepassword admin"]
         lines += [
             f"solutions  git clone {self.url}/git/solutions.git",
             f"attempts   git clone --single-branch {self.url}/git/attempts.git   (push: manage.py createagent NAME)",

@@ -54,6 +54,11 @@ class Run:
         self.process.send_signal(number)
         return self.process.wait(timeout=30)
 
+    def rest(self) -> list[str]:
+        """What it printed after the last line that was read."""
+        assert self.process.stdout is not None
+        return self.process.stdout.read().splitlines()
+
     def result(self) -> dict[str, Any]:
         """Wait for the end, demand success, and read the last line."""
         output, _ = self.process.communicate(timeout=240)

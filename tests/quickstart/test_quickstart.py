@@ -20,6 +20,7 @@ ONE = ("--problems", "rmsnorm_h4096", "--attempts-per-problem", "2")
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(600)
 def test_one_command_ends_in_a_merged_solution_and_a_second_run_adds_nothing(
     quickstart: Callable[..., Run], tmp_path: Path
 ) -> None:
@@ -47,6 +48,7 @@ def test_one_command_ends_in_a_merged_solution_and_a_second_run_adds_nothing(
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(600)
 def test_stopped_in_the_middle_it_leaves_no_process_and_resumes_and_serves(
     quickstart: Callable[..., Run], tmp_path: Path
 ) -> None:
@@ -54,6 +56,7 @@ def test_stopped_in_the_middle_it_leaves_no_process_and_resumes_and_serves(
     run.until(lambda line: "eager by baseline" in line)  # one evaluation is done, the next one is running
     assert run.interrupt(signal.SIGTERM) == 130
     assert processes_of(run.home) == []
+    assert sum("(shown once)" in line for line in run.rest()) == 2, "the passwords are lost"
 
     run = quickstart(*ONE)
     run.until(lambda line: "serving until Ctrl-C" in line)
