@@ -14,9 +14,6 @@ from agentcore.vocabulary import HardwareName, Language
 ENTRY = {Language.CPP: "ky_entry.cpp", Language.CUDA: "ky_entry.cu"}
 
 
-# CPU time is the limit of a kernel; wall time, generous, is that of a busy host.
-
-
 @dataclass(frozen=True, slots=True)
 class Recipe:
     """A compiler call without its files. ``depends`` names whatever else changes the result, for the cache's key."""
@@ -37,6 +34,7 @@ def recipe(language: Language, hardware: HardwareName) -> Recipe:
     raise ValueError(f"{language} kernels are not compiled for {hardware}")
 
 
+# In the limits below CPU time is the kernel's; wall time is generous, for a busy host.
 # Shared by both: an unresolved symbol is an error now, not when the runner loads the kernel; and problem.h is always
 # seen first, so that a kernel_launch of another signature is an error too.
 _LINK = "-z,defs,-z,noexecstack,--as-needed"
