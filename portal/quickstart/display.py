@@ -114,7 +114,7 @@ class LiveDisplay(Display):
         super().__init__(console)
         self._events: list[str] = []
         self._snapshot: Snapshot | None = None
-        self._live = Live(console=console, refresh_per_second=4, transient=True, get_renderable=self._render)
+        self._live = Live(console=console, refresh_per_second=2, transient=True, get_renderable=self._render)
 
     def __enter__(self) -> Display:
         self._live.start()

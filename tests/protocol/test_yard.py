@@ -246,7 +246,7 @@ def test_history_pages_until_it_has_all(clone: Clone, portal: FakePortal) -> Non
 
 def test_without_a_portal_history_and_results_come_from_branches_and_notes(clone: Clone) -> None:
     start(clone)
-    clone.yard("submit", "-m", "Two rows", "--hypothesis", "fewer registers")
+    clone.yard("submit", "-m", "Two rows", "--hypothesis", "fewer registers", "--body-file", "-", stdin="Learned: 2.")
     note = {
         "evaluation_id": 7, "problem": "rmsnorm", "hardware": "cpu", "verdict": "passed", "checks": [],
         "stamp": {"hardware": "cpu"},
@@ -258,6 +258,8 @@ def test_without_a_portal_history_and_results_come_from_branches_and_notes(clone
     shown = clone.yard("history", "rmsnorm", "--best")
     assert "fewer registers" in shown.stdout
     assert "8.000 µs" in shown.stdout
+    assert "| Learned: 2." in shown.stdout
+    assert "| Problem:" not in shown.stdout
     assert "cannot be reached" in shown.stderr
     assert "passed on cpu" in clone.yard("result").stdout
 
