@@ -92,7 +92,7 @@ def emulate_kernel(name: str, settings: Settings, place: Path) -> ctypes.CDLL:
         (tree / file).write_text(text)
     library = tree / "kernel.so"
     # Unique symbols would be shared by all emulated kernels of a process, and with them their shared memory.
-    command = ["g++", "-O2", "-std=c++20", "-shared", "-fPIC", "-pthread", "-fno-gnu-unique", "-w", "-fmax-errors=5"]
+    command = ["g++", "-O1", "-std=c++20", "-shared", "-fPIC", "-pthread", "-fno-gnu-unique", "-w", "-fmax-errors=5"]
     command += ["-I.", f"-I{_EMULATOR / 'include'}", "-x", "c++", "kernel.cu", "entry.cu", "-o", library.name]
     done = subprocess.run(command, cwd=tree, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[:4000]

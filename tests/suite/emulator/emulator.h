@@ -248,6 +248,7 @@ inline uint32_t __cvta_generic_to_shared(const void* p) {
 // The suite's names for single instructions; translate.py takes out their definitions in the kernels.
 inline void* shared_pointer(uint32_t address) { return emulator::marker + static_cast<int32_t>(address); }
 
+inline uint4 load_now(const uint4* from) { return *from; }
 inline void copy_async(uint32_t to, const void* from, bool inside) {
     assert(to % 16 == 0 && reinterpret_cast<uintptr_t>(from) % 16 == 0);
     if (inside) memcpy(shared_pointer(to), from, 16);

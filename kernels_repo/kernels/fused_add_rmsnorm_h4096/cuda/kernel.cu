@@ -10,6 +10,7 @@
 
 #define THREADS_PER_ROW 128 // tune: 64 128 256
 #define SPREAD_UP_TO 512    // tune: 132 264 512 1024
+#define BULK_EARLY_GAIN 0   // tune: 0 1
 #define STREAM_STORES 0     // tune: 0 1
 
 constexpr float EPSILON = 1e-5f;
@@ -22,6 +23,16 @@ __device__ __forceinline__ float high_half(uint32_t pair) { return __uint_as_flo
 __device__ __forceinline__ uint32_t packed(float low, float high) {
     const __nv_bfloat162 pair = __floats2bfloat162_rn(low, high);
     return *reinterpret_cast<const uint32_t*>(&pair);
+}
+
+// A load that stays where it is written: the compiler may move a read-only one behind the barrier, and its latency with it.
+__device__ __forceinline__ uint4 load_now(const uint4* from) {
+    uint4 v;
+    asm volatile("ld.global.v4.u32 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
+                 : "l"(from)
+                 : "memory");
+    return v;
 }
 
 // Sum over the WIDTH threads (whole warps) that share a row. `scratch` has one entry per warp of the block.
@@ -49,7 +60,7 @@ __device__ __forceinline__ void put(uint4* to, uint4 value) {
     }
 }
 
-template <int WIDTH, int ROWS, bool EARLY_GAIN>
+template <int WIDTH, int ROWS, int EARLY_GAIN>
 __global__ void __launch_bounds__(WIDTH* ROWS)
     add_and_normalise(const uint4* __restrict__ x, const uint4* __restrict__ residual, const uint4* __restrict__ weight,
                       uint4* __restrict__ y, uint4* __restrict__ residual_out, int64_t tokens) {
@@ -61,14 +72,15 @@ __global__ void __launch_bounds__(WIDTH* ROWS)
     const int64_t first = row * VECTORS + lane;
 
     uint4 values[HELD], residuals[HELD], gains[HELD];
+    if constexpr (EARLY_GAIN) {
+#pragma unroll
+        for (int i = 0; i < HELD; ++i) gains[i] = load_now(weight + lane + i * WIDTH);
+        __syncwarp();  // keeps these loads, which nothing waits for soon, ahead of the others
+    }
 #pragma unroll
     for (int i = 0; i < HELD; ++i) {
         values[i] = inside ? __ldcs(x + first + i * WIDTH) : make_uint4(0, 0, 0, 0);
         residuals[i] = inside ? __ldcs(residual + first + i * WIDTH) : make_uint4(0, 0, 0, 0);
-    }
-    if constexpr (EARLY_GAIN) {
-#pragma unroll
-        for (int i = 0; i < HELD; ++i) gains[i] = __ldg(weight + lane + i * WIDTH);
     }
 
     float squares = 0.0f;
@@ -111,12 +123,12 @@ extern "C" int kernel_launch(const __nv_bfloat16* x, const __nv_bfloat16* residu
     uint4* to = reinterpret_cast<uint4*>(y);
     uint4* sum = reinterpret_cast<uint4*>(residual_out);
     if (tokens <= SPREAD_UP_TO) {
-        add_and_normalise<SPREAD_THREADS, 1, true>
+        add_and_normalise<SPREAD_THREADS, 1, 1>
             <<<static_cast<unsigned>(tokens), SPREAD_THREADS, 0, stream>>>(from, added, gains, to, sum, tokens);
     } else {
         constexpr int ROWS = THREADS_PER_ROW < 128 ? 128 / THREADS_PER_ROW : 1;
         const unsigned blocks = static_cast<unsigned>((tokens + ROWS - 1) / ROWS);
-        add_and_normalise<THREADS_PER_ROW, ROWS, false>
+        add_and_normalise<THREADS_PER_ROW, ROWS, BULK_EARLY_GAIN>
             <<<blocks, THREADS_PER_ROW * ROWS, 0, stream>>>(from, added, gains, to, sum, tokens);
     }
     return static_cast<int>(cudaGetLastError());

@@ -1,4 +1,5 @@
-// What both regimes share: the operands, and the tensor-core instruction that runs on every architecture in use.
+// What the regimes share: the operands, the tensor-core instruction that runs on every architecture in use, and
+// asynchronous copies.
 
 #pragma once
 
@@ -25,4 +26,21 @@ __device__ __forceinline__ void multiply_add(float (&d)[4], uint32_t a0, uint32_
         "{%0, %1, %2, %3};"
         : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
         : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
+}
+
+__device__ __forceinline__ uint32_t shared_address(const void* pointer) {
+    return static_cast<uint32_t>(__cvta_generic_to_shared(pointer));
+}
+
+// Copies 16 bytes, or fills them with zeros if not `inside`.
+__device__ __forceinline__ void copy_async(uint32_t to, const void* from, bool inside) {
+    const int bytes = inside ? 16 : 0;
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(bytes) : "memory");
+}
+
+__device__ __forceinline__ void commit_copies() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+
+template <int PENDING>
+__device__ __forceinline__ void wait_copies() {
+    asm volatile("cp.async.wait_group %0;" ::"n"(PENDING) : "memory");
 }

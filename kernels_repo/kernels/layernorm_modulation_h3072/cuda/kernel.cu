@@ -11,6 +11,7 @@
 
 #define THREADS_PER_TOKEN 128 // tune: 32 64 96 128 192
 #define SPREAD_UP_TO 512      // tune: 132 264 512 1024
+#define BULK_EARLY_MODULATION 0 // tune: 0 1
 #define STREAM_STORES 0       // tune: 0 1
 
 constexpr float EPSILON = 1e-6f;
@@ -23,6 +24,16 @@ __device__ __forceinline__ float high_half(uint32_t pair) { return __uint_as_flo
 __device__ __forceinline__ uint32_t packed(float low, float high) {
     const __nv_bfloat162 pair = __floats2bfloat162_rn(low, high);
     return *reinterpret_cast<const uint32_t*>(&pair);
+}
+
+// A load that stays where it is written: the compiler may move a read-only one behind the barrier, and its latency with it.
+__device__ __forceinline__ uint4 load_now(const uint4* from) {
+    uint4 v;
+    asm volatile("ld.global.v4.u32 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
+                 : "l"(from)
+                 : "memory");
+    return v;
 }
 
 struct Sums {
@@ -53,29 +64,30 @@ __device__ __forceinline__ Sums token_sums(Sums sums, float2* scratch) {
     return sums;
 }
 
-template <int WIDTH, int TOKENS, bool EARLY_MODULATION>
+template <int WIDTH, int TOKENS, int EARLY_MODULATION>
 __global__ void __launch_bounds__(WIDTH* TOKENS)
     modulate(const uint4* __restrict__ x, const uint4* __restrict__ scale, const uint4* __restrict__ shift,
-             uint4* __restrict__ y, int64_t tokens, int64_t seq) {
+             uint4* __restrict__ y, unsigned tokens, unsigned seq) {
     constexpr int HELD = VECTORS / WIDTH;
     __shared__ float2 scratch[WIDTH * TOKENS / 32];
     const int lane = threadIdx.x % WIDTH;
-    const int64_t token = static_cast<int64_t>(blockIdx.x) * TOKENS + threadIdx.x / WIDTH;
+    const unsigned token = blockIdx.x * TOKENS + threadIdx.x / WIDTH;
     const bool inside = token < tokens;  // the last block may have room to spare; all its threads meet at the barrier
-    const int64_t row = token * VECTORS;
-    const int64_t modulation = (inside ? token / seq : 0) * VECTORS + lane;
+    const int64_t row = static_cast<int64_t>(token) * VECTORS;
+    const int64_t modulation = static_cast<int64_t>(inside ? token / seq : 0) * VECTORS + lane;
 
     uint4 values[HELD], scales[HELD], shifts[HELD];
-#pragma unroll
-    for (int i = 0; i < HELD; ++i) values[i] = inside ? __ldcs(x + row + lane + i * WIDTH) : make_uint4(0, 0, 0, 0);
-    const float centre = inside ? low_half(__ldg(reinterpret_cast<const uint32_t*>(x + row))) : 0.0f;
     if constexpr (EARLY_MODULATION) {
 #pragma unroll
         for (int i = 0; i < HELD; ++i) {
-            scales[i] = __ldg(scale + modulation + i * WIDTH);
-            shifts[i] = __ldg(shift + modulation + i * WIDTH);
+            scales[i] = load_now(scale + modulation + i * WIDTH);
+            shifts[i] = load_now(shift + modulation + i * WIDTH);
         }
+        __syncwarp();  // keeps these loads, which nothing waits for soon, ahead of the others
     }
+#pragma unroll
+    for (int i = 0; i < HELD; ++i) values[i] = inside ? __ldcs(x + row + lane + i * WIDTH) : make_uint4(0, 0, 0, 0);
+    const float centre = inside ? low_half(__ldg(reinterpret_cast<const uint32_t*>(x + row))) : 0.0f;
 
     Sums sums = {0.0f, 0.0f};
 #pragma unroll
@@ -122,20 +134,21 @@ __global__ void __launch_bounds__(WIDTH* TOKENS)
 
 extern "C" int kernel_launch(const __nv_bfloat16* x, const __nv_bfloat16* scale, const __nv_bfloat16* shift,
                              __nv_bfloat16* y, int64_t batch, int64_t seq, cudaStream_t stream) {
-    const int64_t tokens = batch * seq;
-    if (tokens == 0) return 0;
+    if (batch * seq == 0) return 0;
+    if (batch * seq > 0x7fffffff) return static_cast<int>(cudaErrorInvalidValue);
+    const unsigned tokens = static_cast<unsigned>(batch * seq), length = static_cast<unsigned>(seq);
     const uint4* from = reinterpret_cast<const uint4*>(x);
     const uint4* scales = reinterpret_cast<const uint4*>(scale);
     const uint4* shifts = reinterpret_cast<const uint4*>(shift);
     uint4* to = reinterpret_cast<uint4*>(y);
     if (tokens <= SPREAD_UP_TO) {
-        modulate<SPREAD_THREADS, 1, true><<<static_cast<unsigned>(tokens), SPREAD_THREADS, 0, stream>>>(
-            from, scales, shifts, to, tokens, seq);
+        modulate<SPREAD_THREADS, 1, 1>
+            <<<tokens, SPREAD_THREADS, 0, stream>>>(from, scales, shifts, to, tokens, length);
     } else {
         constexpr int TOKENS = THREADS_PER_TOKEN < 96 ? 128 / THREADS_PER_TOKEN : 1;
-        const unsigned blocks = static_cast<unsigned>((tokens + TOKENS - 1) / TOKENS);
-        modulate<THREADS_PER_TOKEN, TOKENS, false>
-            <<<blocks, THREADS_PER_TOKEN * TOKENS, 0, stream>>>(from, scales, shifts, to, tokens, seq);
+        const unsigned blocks = (tokens + TOKENS - 1) / TOKENS;
+        modulate<THREADS_PER_TOKEN, TOKENS, BULK_EARLY_MODULATION>
+            <<<blocks, THREADS_PER_TOKEN * TOKENS, 0, stream>>>(from, scales, shifts, to, tokens, length);
     }
     return static_cast<int>(cudaGetLastError());
 }

@@ -24,16 +24,26 @@ __device__ __forceinline__ uint32_t packed(float low, float high) {
     return *reinterpret_cast<const uint32_t*>(&pair);
 }
 
+// A load that stays where it is written: the compiler may move a read-only one behind the wait for another.
+__device__ __forceinline__ uint4 load_now(const uint4* from) {
+    uint4 v;
+    asm volatile("ld.global.v4.u32 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
+                 : "l"(from)
+                 : "memory");
+    return v;
+}
+
 template <int WIDTH, int COUNT>
 __global__ void __launch_bounds__(WIDTH)
-    rotate(const uint4* __restrict__ q, const uint4* __restrict__ k, const float4* __restrict__ cos_table,
-           const float4* __restrict__ sin_table, uint4* __restrict__ q_out, uint4* __restrict__ k_out, int64_t tokens) {
+    rotate(const uint4* __restrict__ q, const uint4* __restrict__ k, const uint4* __restrict__ cos_table,
+           const uint4* __restrict__ sin_table, uint4* __restrict__ q_out, uint4* __restrict__ k_out, int64_t tokens) {
     static_assert(KY_Q_HEADS % COUNT == 0 && KY_KV_HEADS % COUNT == 0, "a thread's heads are all queries or all keys");
     constexpr int PER_TOKEN = HEADS / COUNT * HALF_VECTORS;
     const int64_t index = static_cast<int64_t>(blockIdx.x) * WIDTH + threadIdx.x;
-    const int64_t token = index / PER_TOKEN;
-    if (token >= tokens) return;
-    const int within = static_cast<int>(index - token * PER_TOKEN);
+    const bool inside = index < tokens * PER_TOKEN;  // threads past the end read the last token again
+    const int64_t token = inside ? index / PER_TOKEN : tokens - 1;
+    const int within = static_cast<int>(index % PER_TOKEN);
     const int vector = within % HALF_VECTORS;
     const int head = within / HALF_VECTORS * COUNT;
 
@@ -43,18 +53,21 @@ __global__ void __launch_bounds__(WIDTH)
     const uint4* from = (is_query ? q : k) + first;
     uint4* to = (is_query ? q_out : k_out) + first;
 
+    uint4 angles[4];
+    const int64_t angle = token * (KY_HEAD_DIM / 2 / 4) + vector * 2;
+    angles[0] = load_now(cos_table + angle);
+    angles[1] = load_now(cos_table + angle + 1);
+    angles[2] = load_now(sin_table + angle);
+    angles[3] = load_now(sin_table + angle + 1);
+    __syncwarp();  // keeps these loads ahead of the others
     uint4 lows[COUNT], highs[COUNT];
 #pragma unroll
     for (int h = 0; h < COUNT; ++h) {
         lows[h] = __ldcs(from + h * 2 * HALF_VECTORS);
         highs[h] = __ldcs(from + h * 2 * HALF_VECTORS + HALF_VECTORS);
     }
-    float cosines[8], sines[8];
-    const int64_t angle = token * (KY_HEAD_DIM / 2 / 4) + vector * 2;
-    *reinterpret_cast<float4*>(cosines) = __ldg(cos_table + angle);
-    *reinterpret_cast<float4*>(cosines + 4) = __ldg(cos_table + angle + 1);
-    *reinterpret_cast<float4*>(sines) = __ldg(sin_table + angle);
-    *reinterpret_cast<float4*>(sines + 4) = __ldg(sin_table + angle + 1);
+    const float* cosines = reinterpret_cast<const float*>(angles);
+    const float* sines = reinterpret_cast<const float*>(angles + 2);
 
 #pragma unroll
     for (int h = 0; h < COUNT; ++h) {
@@ -69,6 +82,7 @@ __global__ void __launch_bounds__(WIDTH)
             low[j] = packed(l0 * c0 - h0 * s0, l1 * c1 - h1 * s1);
             high[j] = packed(h0 * c0 + l0 * s0, h1 * c1 + l1 * s1);
         }
+        if (!inside) continue;
         if constexpr (STREAM_STORES) {
             __stcs(to + h * 2 * HALF_VECTORS, lows[h]);
             __stcs(to + h * 2 * HALF_VECTORS + HALF_VECTORS, highs[h]);
@@ -86,7 +100,7 @@ static void launch(const __nv_bfloat16* q, const __nv_bfloat16* k, const float* 
     const unsigned blocks = static_cast<unsigned>((total + THREADS - 1) / THREADS);
     rotate<THREADS, COUNT><<<blocks, THREADS, 0, stream>>>(
         reinterpret_cast<const uint4*>(q), reinterpret_cast<const uint4*>(k),
-        reinterpret_cast<const float4*>(cos_table), reinterpret_cast<const float4*>(sin_table),
+        reinterpret_cast<const uint4*>(cos_table), reinterpret_cast<const uint4*>(sin_table),
         reinterpret_cast<uint4*>(q_out), reinterpret_cast<uint4*>(k_out), tokens);
 }
 
