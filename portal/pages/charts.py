@@ -241,7 +241,7 @@ def workload_latency(rows: Iterable[WorkloadResult], workload_table: Table, *, t
         margin={"l": 8, "r": 16, "t": 12, "b": 44},
     )
     faster = sum(1 for r in rows if r.latency_us and r.baseline_us and r.latency_us < r.baseline_us)
-    summary = f"{len(rows)} workloads; the attempt is faster than the baseline on {faster}."
+    summary = f"Faster than the baseline on {faster} of {len(rows)} workload{'s' if len(rows) != 1 else ''}."
     return Chart("workload-latency", "Latency per workload", summary, {"data": traces, "layout": layout},
                  workload_table, height=110 + 26 * max(3, len(rows)), twin=twin or "The same as a table",
                  twin_open=bool(twin))

@@ -28,6 +28,7 @@ class Evidence:
     failed: int
     workloads: Table | None = None
     heldout: Table | None = None
+    bounds: Table | None = None
     chart: charts.Chart | None = None
     build: BuildReport | None = None
     resources: Table | None = None
@@ -36,6 +37,11 @@ class Evidence:
     stamp: list[tuple[str, str]] = field(default_factory=list)
     assumptions: list[str] = field(default_factory=list)
     seconds: list[tuple[str, str]] = field(default_factory=list)
+
+    @property
+    def tables(self) -> list[Table]:
+        """The tables that can be exported, the per-workload one first."""
+        return [table for table in (self.workloads, self.heldout, self.checks, self.bounds) if table is not None]
 
 
 def gather(evaluation: Evaluation) -> Evidence:
@@ -57,6 +63,7 @@ def gather(evaluation: Evaluation) -> Evidence:
         found.workloads = listings.workloads(public, details, caption_hidden=True)
         if any(row.latency_us for row in public):
             found.chart = charts.workload_latency(public, found.workloads, twin="Per workload")
+    found.bounds = listings.bounds(rows, details)
     if heldout:
         found.heldout = listings.workloads(heldout, details, caption="Held-out workloads")
         found.heldout.name = "heldout"

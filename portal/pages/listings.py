@@ -71,10 +71,18 @@ def _ratio(row: WorkloadResult) -> float | None:
     return row.baseline_us / row.latency_us if row.baseline_us and row.latency_us else None
 
 
-def _interval(row: WorkloadResult) -> str:
-    if row.latency_low_us is None or row.latency_high_us is None:
-        return ""
-    return f"{formatting.significant(row.latency_low_us)}–{formatting.significant(row.latency_high_us)}"
+def _half_width(row: WorkloadResult) -> float | None:
+    """Half the confidence interval, relative to the latency, in percent."""
+    if row.latency_low_us is None or row.latency_high_us is None or not row.latency_us:
+        return None
+    return 50 * (row.latency_high_us - row.latency_low_us) / row.latency_us
+
+
+def _interval(value: Any, row: WorkloadResult) -> str:
+    if value is None:
+        return formatting.NOTHING
+    return format_html('<span title="{} to {} µs">±{}</span>', formatting.significant(row.latency_low_us),
+                       formatting.significant(row.latency_high_us), formatting.significant(value, 2))
 
 
 def workloads(rows: Sequence[WorkloadResult], details: dict[tuple[str, bool], dict[str, Any]], **more: Any) -> Table:
@@ -93,8 +101,9 @@ def workloads(rows: Sequence[WorkloadResult], details: dict[tuple[str, bool], di
         Column("verdict", "verdict", lambda r: r.verdict, tables.badge, visible=not all_passed),
         Column("latency_us", "latency (µs)", lambda r: r.latency_us, tables.microseconds, numeric=True,
                term="latency"),
-        Column("interval_us", "interval (µs)", _interval, lambda v, _: v or formatting.NOTHING, numeric=True,
-               term="interval", css="soft"),
+        Column("interval_percent", "± (%)", _half_width, _interval, numeric=True, term="interval", css="soft"),
+        Column("latency_low_us", "from (µs)", lambda r: r.latency_low_us, visible=False),
+        Column("latency_high_us", "to (µs)", lambda r: r.latency_high_us, visible=False),
         Column("baseline_us", "T_b (µs)", lambda r: r.baseline_us, tables.microseconds, numeric=True,
                term="baseline"),
         Column("t_sol_us", "T_SOL (µs)", lambda r: r.t_sol_us, tables.microseconds, numeric=True, term="bound"),
@@ -106,12 +115,45 @@ def workloads(rows: Sequence[WorkloadResult], details: dict[tuple[str, bool], di
         Column("max_rel_error", "rel error", lambda r: detail(r, "max_rel_error"), _error, numeric=True),
         Column("matched", "matched", lambda r: detail(r, "matched_ratio"), _matched, numeric=True),
         Column("timing", "timed by", lambda r: detail(r, "timing_method")),
+        Column("claimed_latency_us", "claimed (µs)", lambda r: detail(r, "claimed_latency_us"), visible=False),
+        Column("calls", "calls", lambda r: detail(r, "calls"), visible=False),
+        Column("verified_calls", "verified calls", lambda r: detail(r, "verified_calls"), visible=False),
         Column("uuid", "uuid", lambda r: r.uuid, visible=False),
     ]
     if any(row.heldout for row in rows):
         columns.insert(2, Column("heldout", "held out", lambda r: r.heldout, term="held-out"))
     more.setdefault("caption", "Per workload")
     return Table("workloads", columns=columns, rows=rows, **more)
+
+
+def bounds(rows: Sequence[WorkloadResult], details: dict[tuple[str, bool], dict[str, Any]]) -> Table | None:
+    """What each bound is made of: the work, the time it takes at each resource's peak rate, and those rates."""
+
+    def part(row: WorkloadResult, key: str) -> dict[str, Any]:
+        bound = details.get((row.uuid, row.heldout), {}).get("bound")
+        value = bound.get(key) if isinstance(bound, dict) else None
+        return value if isinstance(value, dict) else {}
+
+    def listed(show: Any) -> Any:
+        return lambda values, _row: text.label(
+            ", ".join(f"{name} {show(value)}" for name, value in list(values.items())[:12]), 240) or formatting.NOTHING
+
+    known = [row for row in rows if row.t_sol_us]
+    if not known:
+        return None
+    columns = [
+        Column("index", "#", lambda r: r.index, numeric=True),
+        Column("t_sol_us", "T_SOL (µs)", lambda r: r.t_sol_us, tables.microseconds, numeric=True, term="bound"),
+        Column("resource_us", "time at each resource", lambda r: part(r, "resource_us"),
+               listed(formatting.microseconds), css="wrap"),
+        Column("bytes_moved", "necessary bytes", lambda r: part(r, "bytes_moved"), listed(formatting.data_size),
+               css="wrap"),
+        Column("flops", "necessary operations", lambda r: part(r, "flops"),
+               listed(lambda v: formatting.engineering(v, "FLOP")), css="wrap"),
+        Column("rates", "peak rates", lambda r: part(r, "rates"), listed(lambda v: formatting.engineering(v, "/s")),
+               css="wrap"),
+    ]
+    return Table("bounds", "What the bounds are made of", columns, known, caption_hidden=True)
 
 
 def _matched(value: Any, _row: Any) -> str:

@@ -136,6 +136,7 @@ class Table:
     sortable: bool = field(default=False)
     row_class: Callable[[Any], str] | None = None
     at_most: int | None = None
+    compact: bool = False
 
     @property
     def shown_columns(self) -> list[Column]:

@@ -68,7 +68,17 @@ CAMPAIGN_STATES: dict[str, Look] = {
     "finished": Look("finished", "●", "circle", "idle", ""),
 }
 
-_ALL = {**STATES, **CHECKS, **DECISIONS, **CAMPAIGN_STATES, **{str(key): look for key, look in VERDICTS.items()}}
+CHANGES: dict[str, Look] = {
+    "improved": Look("improved", "↑", "triangle-up", "good", "faster by more than the noise of both measurements"),
+    "regressed": Look("regressed", "↓", "triangle-down", "bad", "slower by more than the noise of both measurements"),
+    "unproven": Look("unproven", "≈", "circle-open", "idle", "the difference lies within the noise"),
+    "incomparable": Look("incomparable", "≠", "x-open", "idle", "the two measurements say nothing about one another"),
+}
+
+_ALL = {
+    **STATES, **CHANGES, **CHECKS, **DECISIONS, **CAMPAIGN_STATES,
+    **{str(verdict): shown for verdict, shown in VERDICTS.items()},
+}
 
 
 def look(name: str) -> Look:

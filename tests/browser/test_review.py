@@ -37,7 +37,7 @@ def test_an_engineer_logs_in_reviews_merges_and_the_solution_can_be_cloned(
 
     page.get_by_role("link", name="Solutions", exact=True).click()
     assert page.locator("#table-solutions tbody tr").count() == 1
-    directory = page.locator("#table-solutions td code").last.text_content()
+    directory = f"solutions/{best.attempt.problem.name}/cpp-cpu"
 
     clone = tmp_path / "clone"
     subprocess.run(

@@ -64,10 +64,10 @@ def attempt_detail(request: HttpRequest, commit: str) -> HttpResponse:
         "reviews": list(attempt.reviews.select_related("evaluation")),
         "published": list(attempt.solutions.all()),
     }
-    exported = [table for table in (found.workloads, found.heldout, found.checks) if table] if found else []
+    exported = found.tables if found else []
     exported.append(context["evaluations"])
     if not request.headers.get("HX-Request") and not request.GET.get("format"):
-        context |= _change_context(request, attempt)
+        context |= _change_context(request, attempt, newest.hardware if newest else None)
         context |= _handoff_context(attempt)
     return tables.respond(request, "attempts/detail.html", context, *exported, fragment="attempts/_outcome.html")
 
@@ -92,11 +92,11 @@ def _outcome(listed: list[Evaluation]) -> Evaluation | None:
     return None
 
 
-def _change_context(request: HttpRequest, attempt: Attempt) -> dict[str, Any]:
-    solution = (
-        Solution.objects.filter(problem=attempt.problem, language=attempt.language, superseded_at__isnull=True)
-        .exclude(attempt=attempt).select_related("attempt").first()
-    )
+def _change_context(request: HttpRequest, attempt: Attempt, hardware: str | None) -> dict[str, Any]:
+    current = Solution.objects.filter(problem=attempt.problem, language=attempt.language, superseded_at__isnull=True)
+    if hardware:
+        current = current.filter(hardware=hardware)
+    solution = current.exclude(attempt=attempt).select_related("attempt").first()
     wanted = request.GET.get("against", "parent")
     wanted = wanted if wanted in DIFF_BASES else "parent"
     layout = request.GET.get("diff", "unified")

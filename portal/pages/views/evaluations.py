@@ -31,6 +31,5 @@ def evaluation_detail(request: HttpRequest, pk: int) -> HttpResponse:
         "title": f"Evaluation {pk}", "evaluation": evaluation, "attempt": evaluation.attempt, "evidence": found,
         "shown": evaluation, "live": watched, "newer": newer, "may_review": may_review(request.user),
     }
-    exported = [table for table in (found.workloads, found.heldout, found.checks) if table]
-    return tables.respond(request, "evaluations/detail.html", context, *exported,
+    return tables.respond(request, "evaluations/detail.html", context, *found.tables,
                           fragment="evaluations/_body.html")

@@ -38,9 +38,11 @@ def event_list(request: HttpRequest) -> HttpResponse:
     return tables.respond(request, "list.html", {"title": "Events", "table": table, "form": filtered.form}, table)
 
 
-def _details(value: Any, _row: Any) -> str:
-    if not isinstance(value, dict) or not value:
-        return formatting.NOTHING
+def _details(value: Any, event: Any) -> str:
+    """The event's data in words, without what the other columns say."""
+    value = value if isinstance(value, dict) else {}
+    if event.attempt is not None and value.get("commit") == event.attempt.commit:
+        value = {key: item for key, item in value.items() if key != "commit"}
     parts = (f"{key}: {item if isinstance(item, str | int | float) else json.dumps(item, ensure_ascii=False)}"
              for key, item in value.items())
-    return text.label(" · ".join(parts), 240)
+    return text.label(" · ".join(parts), 240) or formatting.NOTHING

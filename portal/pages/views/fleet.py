@@ -9,7 +9,7 @@ from django.utils import timezone
 
 from agentcore.vocabulary import HardwareName
 from portal.evaluations.models import Device, Evaluation
-from portal.pages import formatting, listings, live, queries, tables
+from portal.pages import listings, live, queries, tables
 from portal.pages.tables import Column, Table
 
 WAITING_SHOWN = 50
@@ -34,7 +34,7 @@ def device_list(request: HttpRequest) -> HttpResponse:
         Column("devices", "devices", lambda q: q["devices"], numeric=True),
         Column("running", "running", lambda q: q["running"], numeric=True),
         Column("queued", "queued", lambda q: q["queued"], numeric=True),
-    ], queue, empty="No device has reported yet and nothing waits. Start a worker: manage.py qcluster.")
+    ], queue, compact=True, empty="No device has reported yet and nothing waits. Start a worker: manage.py qcluster.")
     device_table = Table("devices", "Devices", [
         Column("name", "device", lambda d: d.name),
         Column("hardware", "hardware", lambda d: d.hardware),
@@ -62,8 +62,8 @@ def device_list(request: HttpRequest) -> HttpResponse:
         Column("priority", "priority", lambda e: e.get_priority_display(), term="priority"),
         Column("claims", "claims", lambda e: e.claims, numeric=True, term="claim"),
         Column("claimed_by", "worker", lambda e: e.claimed_by),
-        Column("since", "for", lambda e: (now - (e.started_at or e.queued_at)).total_seconds(),
-               lambda v, _: formatting.seconds(v), numeric=True),
+        # A moment, not a duration: the part is only sent again when the queue moves.
+        Column("since", "since (UTC)", lambda e: e.started_at or e.queued_at, css="nowrap"),
     ], pending[:WAITING_SHOWN], empty="Nothing is running and nothing waits.")
     context = {"title": "Fleet", "live": watched, "queue": queue_table, "devices": device_table, "work": work_table,
                "hidden": max(0, watched.waiting + watched.running - WAITING_SHOWN)}

@@ -80,7 +80,7 @@ def _list_columns() -> list[Column]:
 
     return [
         Column("problem", "problem", lambda r: r[0].name, link=url, order="name"),
-        Column("title", "what it computes", lambda r: r[0].title or r[0].description, css="grow", order="title",
+        Column("title", "what it computes", lambda r: r[0].description or r[0].title, css="grow", order="title",
                show=lambda v, _: tables.text.label(v, 80)),
         Column("language", "language", lambda r: r[1].track.language if r[1] else None, order="language"),
         Column("hardware", "hardware", lambda r: r[1].track.hardware if r[1] else None, order="hardware"),

@@ -32,7 +32,7 @@ def solution_list(request: HttpRequest) -> HttpResponse:
         Column("agent", "by", lambda s: s.attempt.agent.name, order="attempt__agent__name"),
         Column("reviewer", "reviewed by", lambda s: s.review.reviewer_name if s.review else None),
         Column("commit", "published as", lambda s: s.commit, tables.short_commit),
-        Column("path", "directory", lambda s: f"solutions/{s.problem.name}/{s.language}-{s.hardware}", tables.code),
+        Column("path", "directory", lambda s: f"solutions/{s.problem.name}/{s.language}-{s.hardware}", visible=False),
         Column("published_at", "published (UTC)", lambda s: s.published_at, order="published_at", css="nowrap"),
     ]
     if everything:

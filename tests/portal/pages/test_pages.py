@@ -81,7 +81,7 @@ def test_held_out_workloads_are_counted_not_shown(client: Client, yard) -> None:
 def test_an_attempt_shows_times_checks_build_and_environment(client: Client, yard) -> None:
     page = get(client, yard.passed.get_absolute_url())
     for expected in ("Wider loads", "2.00×", "g++ 12.2", "bubblewrap", "matches-reference", "Held-out workloads",
-                     "Eight lanes at a time.", "memory", "19.8–20.2"):
+                     "Eight lanes at a time.", "memory", "19.8 to 20.2 µs", "What the bounds are made of", "x 8.19 kB"):
         assert expected in page, expected
 
 
