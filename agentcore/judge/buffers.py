@@ -20,6 +20,10 @@ class SlotBuffers:
         begin = slot * p.stride + p.offset
         return self._raw[p.name][begin : begin + p.nbytes].view(p.dtype).reshape(p.shape)
 
+    def snapshot(self, p: Parameter, slot: int) -> torch.Tensor:
+        """A copy of a parameter's very bytes; copying bools as bools would turn poison into True."""
+        return as_bits(self.view(p, slot)).clone().view(p.dtype)
+
     def write_inputs(self, slot: int, inputs: Mapping[str, object]) -> None:
         for p in self.layout.inputs:
             value = inputs[p.name]

@@ -383,7 +383,7 @@ class _Verification:
 
     def at_pause(self, last: int, following: int) -> None:
         """Between the two steps: keep what the last call left, and see that the next has not begun."""
-        self.snapshots[last] = {p.name: self.buffers.view(p, last).clone() for p in self.outputs}
+        self.snapshots[last] = {p.name: self.buffers.snapshot(p, last) for p in self.outputs}
         for p in self.outputs:
             if p.nbytes and detects_poison(p.dtype):
                 bits = as_bits(self.buffers.view(p, following))

@@ -45,7 +45,7 @@ class RunnerSession:
         self._sock, theirs = channel.pair()
         self._log: BinaryIO = tempfile.TemporaryFile(prefix="runner-log-")  # noqa: SIM115  closed in close()
         # -S keeps site-packages out: a compiled kernel's runner is standard library only and starts in 30 ms.
-        flags = ["-I", "-S"] if isolated else ["-I"]
+        flags = ["-I", "-u", "-S"] if isolated else ["-I", "-u"]  # -u: what it prints outlives its being killed
         try:
             self.process: SandboxProcess = sandbox.popen(
                 [sys.executable, *flags, "-B", str(RUNNER_DIR), str(theirs.fileno()), target],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import socket
 import sys
@@ -15,6 +16,7 @@ import channel  # type: ignore[import-not-found]
 def main() -> int:
     sock = socket.socket(fileno=int(sys.argv[1]))
     target_name = sys.argv[2]
+    libc = ctypes.CDLL(None)
     if target_name == "cpu":
         from host import HostTarget  # type: ignore[import-not-found]
 
@@ -35,6 +37,7 @@ def main() -> int:
         except Exception as error:
             detail = "".join(traceback.format_exception(error))[-4000:]
             answer = {"op": "error", "to": request["op"], "message": str(error)[:2000], "detail": detail}
+        libc.fflush(None)  # what a compiled candidate printed, before it can be killed
         channel.send(sock, answer)
 
 
