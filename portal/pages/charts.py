@@ -158,7 +158,7 @@ def score_history(history: Sequence[Mark]) -> Chart:
     )
     passed = sum(mark.point.verdict == "passed" for mark in history)
     best_score = history[-1].point.best_sol_score if history else None
-    summary = f"{len(history)} attempts, {passed} passed; best SOL score {formatting.score(best_score)}."
+    summary = f"{len(history)} attempts, {passed} passed; best beyond noise S = {formatting.score(best_score)}."
     return Chart("score-history", "SOL score over attempts", summary, {"data": traces, "layout": layout},
                  history_table(history))
 

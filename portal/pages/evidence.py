@@ -7,6 +7,7 @@ columns alone. Everything textual in it came through the candidate's hands and i
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from statistics import median
 from typing import Any
 
 from pydantic import ValidationError
@@ -26,6 +27,7 @@ class Evidence:
     message: text.Shown
     checks: Table
     failed: int
+    checked: int
     workloads: Table | None = None
     heldout: Table | None = None
     bounds: Table | None = None
@@ -57,7 +59,7 @@ def gather(evaluation: Evaluation) -> Evidence:
     public, heldout = [r for r in rows if not r.heldout], [r for r in rows if r.heldout]
     found = Evidence(
         evaluation=evaluation, stats=_stats(evaluation, public), message=text.block(evaluation.message, lines=40),
-        checks=listings.checks(checks), failed=sum(check.status == "fail" for check in checks),
+        checks=listings.checks(checks), checked=len(checks), failed=sum(check.status == "fail" for check in checks),
     )
     if public:
         found.workloads = listings.workloads(public, details, caption_hidden=True)
@@ -150,6 +152,8 @@ def _stamp(stamp: EnvironmentStamp) -> list[tuple[str, str]]:
         ("harness", stamp.harness_version), ("threads", "" if stamp.threads is None else str(stamp.threads)),
         ("SM clock", spread(stamp.sm_clock_mhz, "MHz")), ("memory clock", spread(stamp.memory_clock_mhz, "MHz")),
         ("temperature", spread(stamp.temperature_c, "°C")), ("power", spread(stamp.power_w, "W")),
-        ("throttling", ", ".join(stamp.throttle_reasons)), ("canary", spread(stamp.canary_us, "µs")),
+        ("throttling", ", ".join(stamp.throttle_reasons)),
+        ("canary, median", formatting.microseconds(median(stamp.canary_us)) if stamp.canary_us else ""),
+        ("canary, range", spread(stamp.canary_us, "µs")),
     ]
     return [(name, text.label(value, 200)) for name, value in values if value]

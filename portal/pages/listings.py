@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from django.urls import reverse
@@ -11,6 +12,8 @@ from django.utils.html import format_html
 from portal.evaluations.models import CheckResult, WorkloadResult
 from portal.pages import formatting, tables, text
 from portal.pages.tables import Column, Table
+
+_MEMORIES = ("memory", "l2")
 
 
 def attempt_url(attempt: Any) -> str:
@@ -63,8 +66,10 @@ def _error(value: Any, _row: Any) -> str:
     return formatting.significant(value, 2)
 
 
-def _axes_plain(row: WorkloadResult) -> dict[str, Any]:
-    return row.axes
+def _shape(value: Any, row: WorkloadResult) -> str:
+    if row.heldout and not value:
+        return "not shown"
+    return tables.axes(value, row)
 
 
 def _ratio(row: WorkloadResult) -> float | None:
@@ -96,8 +101,8 @@ def workloads(rows: Sequence[WorkloadResult], details: dict[tuple[str, bool], di
 
     all_passed = all(row.verdict == "passed" for row in rows)
     columns = [
-        Column("index", "#", lambda r: r.index, numeric=True, order="index"),
-        Column("axes", "workload", _axes_plain, tables.axes, css="axes-cell"),
+        Column("index", "#", lambda r: r.index, numeric=True),
+        Column("axes", "workload", lambda r: r.axes, _shape, css="axes-cell"),
         Column("verdict", "verdict", lambda r: r.verdict, tables.badge, visible=not all_passed),
         Column("latency_us", "latency (µs)", lambda r: r.latency_us, tables.microseconds, numeric=True,
                term="latency"),
@@ -120,7 +125,7 @@ def workloads(rows: Sequence[WorkloadResult], details: dict[tuple[str, bool], di
         Column("verified_calls", "verified calls", lambda r: detail(r, "verified_calls"), visible=False),
         Column("uuid", "uuid", lambda r: r.uuid, visible=False),
     ]
-    if any(row.heldout for row in rows):
+    if len({row.heldout for row in rows}) > 1:
         columns.insert(2, Column("heldout", "held out", lambda r: r.heldout, term="held-out"))
     more.setdefault("caption", "Per workload")
     return Table("workloads", columns=columns, rows=rows, **more)
@@ -150,10 +155,17 @@ def bounds(rows: Sequence[WorkloadResult], details: dict[tuple[str, bool], dict[
                css="wrap"),
         Column("flops", "necessary operations", lambda r: part(r, "flops"),
                listed(lambda v: formatting.engineering(v, "FLOP")), css="wrap"),
-        Column("rates", "peak rates", lambda r: part(r, "rates"), listed(lambda v: formatting.engineering(v, "/s")),
-               css="wrap"),
+        Column("rates", "peak rates", lambda r: part(r, "rates"), _rates, css="wrap"),
     ]
     return Table("bounds", "What the bounds are made of", columns, known, caption_hidden=True)
+
+
+def _rates(values: dict[str, float], _row: Any) -> str:
+    """Bytes per second for memories, operations per second for units of arithmetic."""
+    return text.label(", ".join(
+        f"{name} {formatting.engineering(rate, 'B/s' if name in _MEMORIES else 'FLOP/s')}"
+        for name, rate in list(values.items())[:12]
+    ), 240) or formatting.NOTHING
 
 
 def _matched(value: Any, _row: Any) -> str:
@@ -163,22 +175,49 @@ def _matched(value: Any, _row: Any) -> str:
     return "100 %" if value == 1 else f"{min(value * 100, 99.999):.3f} %".replace(".000", "")
 
 
+@dataclass(slots=True)
+class CheckGroup:
+    """One check with one status and message, over the workloads it says this of (none: the evaluation as a whole)."""
+
+    name: str
+    status: str
+    message: str
+    workloads: list[int]
+
+
 def checks(rows: Iterable[CheckResult]) -> Table:
-    """Every check, failed ones first."""
+    """Checks with the same name, status and message in one row; failed ones first."""
+    groups: dict[tuple[str, str, str], CheckGroup] = {}
+    for check in rows:
+        key = (check.name, check.status, check.message)
+        group = groups.setdefault(key, CheckGroup(*key, workloads=[]))
+        if check.workload_index is not None:
+            group.workloads.append(check.workload_index)
     order = {"fail": 0, "pass": 1, "skip": 2}
-    ordered = sorted(rows, key=lambda check: (order.get(check.status, 3), check.workload_index is not None,
-                                              check.workload_index or 0))
     columns = [
         Column("status", "result", lambda c: c.status, tables.badge),
         Column("name", "check", lambda c: c.name, tables.code,
                link=lambda c: f"{reverse('glossary')}#check-{c.name}"),
-        Column("workload", "workload", lambda c: c.workload_index,
-               lambda v, _: formatting.NOTHING if v is None else f"#{v}", numeric=True),
+        Column("workloads", "workloads", lambda c: sorted(c.workloads), lambda v, _: ranges(v)),
         Column("message", "message", lambda c: c.message,
                lambda v, _: text.block(v, characters=1200, lines=20).text or formatting.NOTHING, css="grow as-said"),
     ]
-    return Table("checks", "Checks", columns, ordered, empty="No checks were recorded.",
-                 row_class=lambda check: f"is-{check.status}")
+    return Table("checks", "Checks", columns, sorted(groups.values(), key=lambda group: order.get(group.status, 3)),
+                 caption_hidden=True, empty="No checks were recorded.", row_class=lambda check: f"is-{check.status}")
+
+
+def ranges(numbers: Sequence[int]) -> str:
+    """Workload numbers, runs of them joined: ``#0–5, #8``; a dash for none."""
+    parts: list[str] = []
+    start = previous = None
+    for number in [*numbers, None]:
+        if start is None:
+            start = number
+        elif number is None or number != previous + 1:
+            parts.append(f"#{start}" if start == previous else f"#{start}–{previous}")
+            start = number
+        previous = number
+    return text.label(", ".join(parts), 80) or formatting.NOTHING
 
 
 def evaluations(rows: Any, **more: Any) -> Table:

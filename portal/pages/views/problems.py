@@ -151,10 +151,14 @@ def _track_context(request: HttpRequest, problem: Problem, track: Track, shown: 
 
 def _stats(best: Evaluation | None, baseline: Evaluation | None, history: list[charts.Mark]) -> list[dict[str, str]]:
     passed = sum(mark.point.verdict == "passed" for mark in history)
+    proven = history[-1].point.best_sol_score if history else None
+    note = "0.5 baseline, 1 limit"
+    if best and best.sol_score is not None and proven is not None and proven < best.sol_score:
+        note = f"{formatting.score(proven)} beyond noise"
     improved = sum(mark.improvement == "new best" for mark in history)
     return [
         {"label": "best SOL score", "value": formatting.score(best and best.sol_score),
-         "note": "0.5 baseline, 1 limit", "term": "sol-score"},
+         "note": note, "term": "sol-score"},
         {"label": "speedup", "value": formatting.times(best and best.speedup), "note": "geometric mean of T_b / T_k",
          "term": "speedup"},
         {"label": "headroom", "value": formatting.score(1 - best.sol_score if best and best.sol_score is not None

@@ -10,8 +10,9 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
-from portal.evaluations.models import Evaluation
+from portal.evaluations.models import CheckResult, Evaluation
 from portal.events.models import log
+from portal.pages import listings
 from tests.portal import factories as make
 
 pytestmark = pytest.mark.django_db
@@ -83,6 +84,21 @@ def test_an_attempt_shows_times_checks_build_and_environment(client: Client, yar
     for expected in ("Wider loads", "2.00×", "g++ 12.2", "bubblewrap", "matches-reference", "Held-out workloads",
                      "Eight lanes at a time.", "memory", "19.8 to 20.2 µs", "What the bounds are made of", "x 8.19 kB"):
         assert expected in page, expected
+
+
+def test_checks_that_say_the_same_of_many_workloads_are_one_row() -> None:
+    assert listings.ranges([0, 1, 2, 5, 7, 8]) == "#0–2, #5, #7–8"
+    assert listings.ranges([]) == "–"
+    checks = [
+        CheckResult(name="runs", status="pass", workload_index=0),
+        CheckResult(name="runs", status="pass", workload_index=1),
+        CheckResult(name="runs", status="fail", workload_index=2, message="returned 9"),
+        CheckResult(name="compiles", status="pass"),
+    ]
+    rows = list(listings.checks(checks).exported())
+    assert [(row["name"], row["status"], row["workloads"]) for row in rows] == [
+        ("runs", "fail", [2]), ("runs", "pass", [0, 1]), ("compiles", "pass", []),
+    ]
 
 
 def test_a_failed_attempt_opens_with_the_check_that_failed(client: Client, yard) -> None:
