@@ -1,4 +1,4 @@
-// Up to 16 tokens: every weight is used once or twice per byte fetched, so all that counts is to keep the memory busy.
+// At most 16 tokens: every weight is used once or twice per byte fetched, so all that counts is to keep the memory busy.
 //
 // A block computes 16 (or 32) output features for all tokens; its warps share k. The order of k within a product is free,
 // so 16 contiguous bytes serve a thread as its fragments of two instructions, as long as the activations are permuted

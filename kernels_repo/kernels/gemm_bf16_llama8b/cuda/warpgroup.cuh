@@ -1,7 +1,7 @@
-// More than 16 tokens on Hopper: warpgroup products (wgmma) fed by the bulk tensor copy engine.
+// All but the fewest tokens on Hopper: warpgroup products (wgmma) fed by the bulk tensor copy engine.
 //
 // Features are the rows of the product and tokens its columns, because the instruction is fixed at 64 rows but free in
-// its columns: a tile is 128 features by 32 to 256 tokens. One warpgroup only requests copies, several slices of k ahead;
+// its columns: a tile is 128 features by 16 to 256 tokens. One warpgroup only requests copies, several slices of k ahead;
 // two others multiply, 64 features each. Blocks stay and walk over tiles, so that the copies for the next tile run while
 // the last is written. Where tiles are few, a cluster of blocks shares one by splitting k.
 
@@ -144,17 +144,18 @@ struct Ring {
     }
 };
 
-// The result of a warpgroup, 32 tokens at a time: transposed into shared memory, then whole 128-byte rows to memory.
+// The result of a warpgroup, up to 32 tokens at a time: transposed into shared memory, then whole 128-byte rows to memory.
 template <int TOKENS>
 __device__ __forceinline__ void write_tile(const Product& p, const float (&sums)[TOKENS / 2], uint32_t staged, int group,
                                            int first_feature, int first_token) {
     const int thread = threadIdx.x % WARPGROUP, warp = thread / 32, lane = thread % 32;
+    constexpr int ROUND = TOKENS < STAGED_TOKENS ? TOKENS : STAGED_TOKENS;
     const unsigned char* read = static_cast<const unsigned char*>(__cvta_shared_to_generic(staged));
 #pragma unroll
-    for (int base = 0; base < TOKENS; base += STAGED_TOKENS) {
+    for (int base = 0; base < TOKENS; base += ROUND) {
         meet(1 + group, WARPGROUP);  // the rows of the last round were read
 #pragma unroll
-        for (int j = 0; j < STAGED_TOKENS / 8; j += 2) {
+        for (int j = 0; j < ROUND / 8; j += 2) {
             const float* s = sums + (base / 8 + j) * 4;
             const int token = (j + lane / 16) * 8 + lane % 8, feature = warp * 16 + lane / 8 % 2 * 8;
             store_transposed(staged + token * STAGED_ROW + feature * 2, packed_pair(s[0], s[1]), packed_pair(s[2], s[3]),
@@ -162,7 +163,7 @@ __device__ __forceinline__ void write_tile(const Product& p, const float (&sums)
         }
         meet(1 + group, WARPGROUP);
 #pragma unroll
-        for (int i = 0; i < STAGED_TOKENS * 8 / WARPGROUP; ++i) {
+        for (int i = 0; i < ROUND * 8 / WARPGROUP; ++i) {
             const int index = thread + i * WARPGROUP, row = index / 8, chunk = index % 8;
             const int token = first_token + base + row, feature = first_feature + chunk * 8;
             if (token < p.m && feature < p.n) {
@@ -380,6 +381,7 @@ cudaError_t launch_warpgroup_tiles(const Product& product, cudaStream_t stream) 
 }
 
 inline cudaError_t launch_warpgroups(const Product& product, cudaStream_t stream) {
+    if (product.m <= 16) return launch_warpgroup_tiles<16>(product, stream);
     if (product.m <= 32) return launch_warpgroup_tiles<32>(product, stream);
     if (product.m <= 64) return launch_warpgroup_tiles<64>(product, stream);
     if (product.m <= 128) return launch_warpgroup_tiles<128>(product, stream);

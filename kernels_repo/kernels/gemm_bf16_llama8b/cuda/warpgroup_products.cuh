@@ -7,6 +7,15 @@
 #include <cstdint>
 
 // clang-format off
+__device__ __forceinline__ void multiply_warpgroup(float (&d)[8], uint64_t features, uint64_t tokens) {
+    asm volatile(
+        "wgmma.mma_async.sync.aligned.m64n16k16.f32.bf16.bf16 {"
+        "%0, %1, %2, %3, %4, %5, %6, %7}, "
+        "%8, %9, 1, 1, 1, 0, 0;"
+        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7])
+        : "l"(features), "l"(tokens));
+}
+
 __device__ __forceinline__ void multiply_warpgroup(float (&d)[16], uint64_t features, uint64_t tokens) {
     asm volatile(
         "wgmma.mma_async.sync.aligned.m64n32k16.f32.bf16.bf16 {"
