@@ -76,31 +76,36 @@ class Tuner:
         self.evaluation_timeout_s = evaluation_timeout_s
         self.report = report
 
-    def run(self, *, attempts: int | None, deadline: float | None, counting: str | None = None) -> str:
-        """Search; at most ``attempts`` new ones, none started after ``deadline`` (time.monotonic seconds).
+    def begin(self, *, attempts: int | None, counting: str | None = None) -> None:
+        """Read the record; `step` will then make at most ``attempts`` (None: until the space is exhausted).
 
-        ``counting`` names an agent whose attempts in the record already count. Returns why it stopped.
+        ``counting`` names an agent whose attempts in the record count already.
         Raises WorkspaceError (the remote is away) and TunableError (bad declarations).
         """
-        standing = self.read_record()
-        made = standing.authors.count(counting) if counting else 0
-        failures = 0
-        while attempts is None or made < attempts:
-            if deadline is not None and time.monotonic() >= deadline:
-                return "the time is used up"
-            if standing.tried:
-                rng = random.Random(f"{self.seed}/{self.problem}/{len(standing.tried)}")
-                proposal = propose(standing.kernel.tunables, standing.best_configuration, standing.tried.keys(), rng)
-                if proposal is None:
-                    return f"every configuration is known ({standing.kernel.size})"
-            else:
-                proposal = Proposal(standing.kernel.current, "the starting kernel as it is: the time to improve on")
-            made += 1
-            verdict = self.attempt(standing, proposal)
-            failures = failures + 1 if verdict == "infra_error" else 0
-            if failures >= MAX_FAILURES_IN_A_ROW:
-                return f"the judge failed {failures} times in a row; this is not the kernel's fault"
-        return "the attempts are used up"
+        self._standing = self.read_record()
+        made = self._standing.authors.count(counting) if counting else 0
+        self._left = None if attempts is None else max(0, attempts - made)
+        self._failures = 0
+
+    def step(self) -> str | None:
+        """Make one attempt. None: there is more to do; else why the search is over. Raises as `begin` does."""
+        standing = self._standing
+        if self._left == 0:
+            return "the attempts are used up"
+        if standing.tried:
+            rng = random.Random(f"{self.seed}/{self.problem}/{len(standing.tried)}")
+            proposal = propose(standing.kernel.tunables, standing.best_configuration, standing.tried.keys(), rng)
+            if proposal is None:
+                return f"every configuration is known ({standing.kernel.size})"
+        else:
+            proposal = Proposal(standing.kernel.current, "the starting kernel as it is: the time to improve on")
+        if self._left is not None:
+            self._left -= 1
+        verdict = self.attempt(standing, proposal)
+        self._failures = self._failures + 1 if verdict == "infra_error" else 0
+        if self._failures >= MAX_FAILURES_IN_A_ROW:
+            return f"the judge failed {self._failures} times in a row; this is not the kernel's fault"
+        return None
 
     def read_record(self) -> Standing:
         """What git and the portal know: start from the best passed attempt that declares parameters, else from main."""
@@ -259,6 +264,32 @@ def print_json(kind: str, data: Mapping[str, Any]) -> None:
     print(json.dumps({"event": kind, **data}), flush=True)
 
 
+def take_turns(
+    tuners: Sequence[Tuner], report: Report, attempts: int | None, counting: str | None, deadline: float | None
+) -> int:
+    """One attempt per problem, round after round, until each has stopped; none starts after ``deadline``
+    (time.monotonic seconds). Returns 0, or 2 where a problem's search broke off (the others go on).
+    """
+    status, begun, left = 0, set(), list(tuners)
+    while left:
+        for tuner in list(left):
+            reason: str | None = None
+            try:
+                if tuner not in begun:
+                    begun.add(tuner)
+                    tuner.begin(attempts=attempts, counting=counting)
+                if deadline is not None and time.monotonic() >= deadline:
+                    reason = "the time is used up"
+                else:
+                    reason = tuner.step()
+            except (TunableError, WorkspaceError) as error:
+                status, reason = 2, str(error)
+            if reason is not None:
+                left.remove(tuner)
+                report("stopped", {"problem": tuner.problem, "reason": reason})
+    return status
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Exit codes: 0 stopped as planned, 2 usage, bad declarations, or the remote is away."""
     parser = argparse.ArgumentParser(prog="python -m agentcore.agents.tuner", description=__doc__,
@@ -283,21 +314,17 @@ def main(argv: Sequence[str] | None = None) -> int:
     agent = split_credentials(options.clone)[1]
     report: Report = print_json if options.json else print_report
     deadline = time.monotonic() + 60 * options.minutes if options.minutes is not None else None
-    status = 0
     with tempfile.TemporaryDirectory(prefix="kernelyard-tuner-") as scratch:
         try:
             workspace = Workspace.clone(options.clone, (options.workdir or Path(scratch)) / "attempts")
             if options.campaign:
                 workspace.configure("yard.campaign", options.campaign)
-            for problem in options.problem:
-                tuner = Tuner(workspace, problem, options.language, hardware=options.hardware, seed=options.seed,
-                              evaluation_timeout_s=options.evaluation_timeout, report=report)
-                counted = agent if options.in_all else None
-                try:
-                    reason = tuner.run(attempts=options.attempts, deadline=deadline, counting=counted)
-                except (TunableError, WorkspaceError) as error:
-                    status, reason = 2, str(error)
-                report("stopped", {"problem": problem, "reason": reason})
+            at_work = [
+                Tuner(workspace, problem, options.language, hardware=options.hardware, seed=options.seed,
+                      evaluation_timeout_s=options.evaluation_timeout, report=report)
+                for problem in dict.fromkeys(options.problem)
+            ]
+            status = take_turns(at_work, report, options.attempts, agent if options.in_all else None, deadline)
         except WorkspaceError as error:
             print(f"tuner: {error}", file=sys.stderr)
             return 2

@@ -119,7 +119,11 @@ class Workspace:
         arguments = ["submit", "--json", "--wait", "--timeout", f"{timeout_s:g}", "-m", subject]
         arguments += ["--hypothesis", hypothesis, "--body-file", "-"]
         arguments += ["--unchanged"] if files is None else []
-        return self._yard(*arguments, input_text=body, timeout_s=timeout_s + GIT_TIMEOUT_S)
+        try:
+            return self._yard(*arguments, input_text=body, timeout_s=timeout_s + GIT_TIMEOUT_S)
+        except WorkspaceError:
+            self._git("reset", "--quiet", "--hard")  # leave nothing in the way of the next attempt
+            raise
 
     # --- processes ---
 

@@ -44,6 +44,8 @@ class Options:
     attempts_per_problem: int
     problems: tuple[str, ...]
     agents: int
+    minutes: float | None
+    """No attempt starts later than this after the beginning; None = no limit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +86,7 @@ class _Run:
     def __init__(self, options: Options, console: Console, processes: Supervisor) -> None:
         self.options, self.console, self.processes = options, console, processes
         self.passwords: dict[str, str] = {}
+        self.began = time.monotonic()
         try:
             self.port = requirements.choose_port(options.host, options.port)
         except OSError as error:
@@ -183,6 +186,9 @@ class _Run:
                 campaign.hardware, "--campaign", campaign.name, "--in-all", "--seed", str(number),
                 "--attempts", str(self.options.attempts_per_problem),
             ]
+            if self.options.minutes is not None:
+                left = max(0.0, self.options.minutes - (time.monotonic() - self.began) / 60)
+                command += ["--minutes", f"{left:.3f}"]
             for name in share:
                 command += ["--problem", name]
             started.append(

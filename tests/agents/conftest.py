@@ -23,7 +23,7 @@ import pytest
 from tests.portal.deployment import Deployment
 
 ROOT = Path(__file__).resolve().parents[2]
-PROBLEMS = 8
+PROBLEMS = 10
 KERNEL = """\
 #include "problem.h"
 #define LANES 1   // tune: 1 2 4

@@ -53,6 +53,19 @@ def test_attempts_in_all_count_earlier_ones(yard: Yard) -> None:
     assert len(yard.attempts()) == 2
 
 
+def test_several_problems_take_turns(town: Town, yard: Yard) -> None:
+    other = Yard(town, town.unused.pop())
+    other.judge_by("100 / LANES")
+    yard.tune("--problem", other.problem, "--attempts", "2")
+    made = sorted(yard.attempts() + other.attempts(), key=lambda attempt: attempt["received_at"])
+    assert [attempt["problem"] for attempt in made] == [yard.problem, other.problem] * 2
+
+
+def test_no_attempt_starts_after_the_time_is_used_up(yard: Yard) -> None:
+    assert "the time is used up" in yard.tune("--minutes", "0")
+    assert yard.attempts() == []
+
+
 def test_a_difference_inside_the_noise_does_not_become_the_best(yard: Yard) -> None:
     yard.judge_by("100 - LANES", noise=0.1)
     output = yard.tune("--attempts", "4")

@@ -10,6 +10,8 @@ from rich.console import Console
 
 from portal.quickstart import requirements
 
+ATTEMPTS, MINUTES = 3, 3.2
+
 
 class Command(BaseCommand):
     help = (
@@ -22,7 +24,9 @@ class Command(BaseCommand):
         parser.add_argument("--once", action="store_true", help="stop afterwards; the last line is one JSON object")
         parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default 127.0.0.1)")
         parser.add_argument("--port", type=int, help="default: 8000, or the next free one")
-        parser.add_argument("--attempts-per-problem", type=int, default=3, metavar="N")
+        parser.add_argument(
+            "--attempts-per-problem", type=int, metavar="N", help=f"default: {ATTEMPTS}, and at most {MINUTES} minutes"
+        )
         parser.add_argument("--problems", nargs="+", default=[], metavar="NAME", help="default: the whole suite")
         parser.add_argument("--agents", type=int, help="tuners at work at the same time (default: 1 or 2, by cores)")
 
@@ -34,14 +38,15 @@ class Command(BaseCommand):
 
         cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
         agents = options["agents"] if options["agents"] is not None else max(1, min(2, cores // 2))
-        if options["attempts_per_problem"] < 1 or agents < 1:
+        wanted = options["attempts_per_problem"]
+        if (wanted is not None and wanted < 1) or agents < 1:
             raise CommandError("--attempts-per-problem and --agents must be at least 1")
         console = Console(highlight=False, width=None if sys.stdout.isatty() else 110)
         try:
             outcome = quickstart(
                 Options(
-                    options["once"], options["host"], options["port"], options["attempts_per_problem"],
-                    tuple(options["problems"]), agents,
+                    options["once"], options["host"], options["port"], wanted or ATTEMPTS,
+                    tuple(options["problems"]), agents, MINUTES if wanted is None else None,
                 ),
                 console,
             )
