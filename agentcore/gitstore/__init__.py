@@ -5,6 +5,7 @@ Start at `AttemptsRepository` and `SolutionsRepository`. Not for HTTP (the porta
 
 from agentcore.gitstore.attempts import AttemptsRepository
 from agentcore.gitstore.index import SolutionEntry
+from agentcore.gitstore.mirror import AttemptsMirror, Unreachable
 from agentcore.gitstore.process import GitStoreError, clean_environment
 from agentcore.gitstore.records import SYSTEM, CommitRecord, Identity, with_trailers
 from agentcore.gitstore.repository import MAIN, Lost, TreeEntry
@@ -15,6 +16,7 @@ __all__ = [
     "MAIN",
     "SYSTEM",
     "AttemptRef",
+    "AttemptsMirror",
     "AttemptsRepository",
     "CommitRecord",
     "GitStoreError",
@@ -24,6 +26,7 @@ __all__ = [
     "SolutionEntry",
     "SolutionsRepository",
     "TreeEntry",
+    "Unreachable",
     "clean_environment",
     "with_trailers",
 ]

@@ -26,6 +26,7 @@ MAIN = "refs/heads/main"
 EMPTY_TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
 MAX_PATCH_BYTES = 512 << 10
 _STALE_S = 3600.0
+_LOCK_POLL_S = 0.1
 Seed = Path | Iterable[tuple[str, bytes]]
 SHARED_CONFIGURATION: dict[str, str] = {
     "core.logAllRefUpdates": "false",
@@ -55,6 +56,10 @@ class TreeEntry:
 
 class Lost(GitStoreError):
     """Another writer moved the ref first: nothing was changed."""
+
+
+class Busy(GitStoreError):
+    """Another process held the lock for too long: nothing was done."""
 
 
 class Repository:
@@ -257,11 +262,23 @@ class Repository:
             raise
 
     @contextmanager
-    def lock(self, name: str) -> Iterator[None]:
-        """Exclude other writers of the same kind on this host. Released by the kernel if the process dies."""
-        descriptor = os.open(self.path / f"kernelyard-{name}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    def lock(self, name: str, timeout_s: float | None = None) -> Iterator[None]:
+        """Exclude other writers of the same kind on this host. Released by the kernel if the process dies.
+
+        Raises Busy where another holds it for ``timeout_s`` seconds; None waits for ever.
+        """
+        path = self.path / f"kernelyard-{name}.lock"
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            deadline = None if timeout_s is None else time.monotonic() + timeout_s
+            while True:
+                try:
+                    fcntl.flock(descriptor, fcntl.LOCK_EX if deadline is None else fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    break
+                except BlockingIOError:
+                    if deadline is not None and time.monotonic() > deadline:
+                        raise Busy(f"{path} was held by another process for {timeout_s:.0f} s") from None
+                    time.sleep(_LOCK_POLL_S)
             yield
         finally:
             os.close(descriptor)
