@@ -5,11 +5,11 @@ from __future__ import annotations
 import argparse
 import sys
 
+import agentcore.bounds.cli as bounds_cli
+import agentcore.judge.cli as judge_cli
+import agentcore.problems.cli as problems_cli
 from agentcore import __version__
-from agentcore.bounds import cli as bounds_cli
-from agentcore.judge import cli as judge_cli
 from agentcore.problems import ProblemError
-from agentcore.problems import cli as problems_cli
 
 
 def main(argv: list[str] | None = None) -> int:

@@ -107,6 +107,16 @@ def _wide(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.to(torch.float32)
 
 
+def stale_elements(got: torch.Tensor, before: torch.Tensor, after: torch.Tensor, tolerance: Tolerance) -> int:
+    """How many elements still have the answer to ``before`` where ``after`` is clearly another."""
+    if not after.dtype.is_floating_point:
+        return int(((got == before) & (before != after)).sum())
+    g, b, a = (t.float() for t in (got, before, after))
+    allowed = tolerance.max_atol + tolerance.max_rtol * a.abs()
+    clearly = (a - b).abs() > 4 * allowed
+    return int((clearly & ((g - b).abs() <= allowed)).sum())
+
+
 def _first(mask: torch.Tensor) -> tuple[int, ...]:
     flat = int(mask.flatten().to(torch.uint8).argmax())
     index: list[int] = []

@@ -1,9 +1,9 @@
 """The CPU target: one call at a time, each with inputs that did not exist before, timed by the judge's wall clock.
 
-For every call the judge writes fresh inputs, poisons the outputs, clears the caches, posts a sequence number and starts
-its clock; the runner spins on that number, calls, and posts it back. On seeing it the judge stops the clock, looks at
-random words of the outputs at once, freezes the runner's whole tree and takes a snapshot. A thread that finishes the
-work after the call returned is therefore caught in the act.
+Between calls the runner's whole tree is stopped. For every call the judge writes fresh inputs, poisons the outputs,
+clears the caches, posts a sequence number, starts its clock and wakes the runner, which echoes the number, calls, and
+posts it back. On seeing it the judge stops the clock, looks at random words of the outputs at once, stops the tree
+again and takes a snapshot. Work done before the echo shows as slow waking up, work left over as unfinished outputs.
 """
 
 from __future__ import annotations
@@ -13,18 +13,22 @@ import os
 import resource
 import statistics
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
+import numpy
+import numpy.typing
 import torch
 
 from agentcore.judge.host_buffers import HostBuffers, SharedMemory
 from agentcore.judge.layout import Layout, as_bits, detects_poison, leftover
-from agentcore.judge.measurement import Effort, Measurement, Verifier
+from agentcore.judge.measurement import ANY_INPUT, Effort, Measurement, Verifier
 from agentcore.judge.result import EnvironmentStamp
 from agentcore.judge.runner import pages
-from agentcore.judge.session import RunnerFailure, RunnerSession
+from agentcore.judge.session import RUNNER_DIR, RunnerFailure, RunnerSession
 from agentcore.judge.stamp import host_stamp, host_uuid
 from agentcore.problems.tensors import Value
 from agentcore.sandbox import GIB, Limits, Sandbox
@@ -32,10 +36,31 @@ from agentcore.vocabulary import CheckName, Language
 
 SLOTS = 4
 WARM_CALLS = 2
-SAMPLED_WORDS = 64
+SAMPLED_WORDS = 192
 LATE_WORK_WAIT_S = 0.05
 DISTURBED_RATIO = 2.0
 CLAIM_SLACK_US = 20.0
+LATE_WAKE_SHARE, LATE_WAKE_US = 3.0, 50.0
+"""A call that woke up later than this many times the usual, plus so much, is not counted."""
+HIDDEN_WAKE_US = 10.0
+"""How much longer than the companion's waking up may take (median, beyond its noise) before it is hidden work."""
+REPEAT_SHARE, REPEAT_SLACK_US = 0.6, 5.0
+"""A repeated call faster than this share of the fastest fresh one, less so much, is answered from memory."""
+
+IntArray = numpy.typing.NDArray[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class CallTime:
+    """One call on the judge's clock, µs: from waking the runner to its echo, and from there to its return."""
+
+    wake_us: float
+    elapsed_us: float
+    claimed_us: float
+    quiet: bool
+    frozen: bool
+    companion_us: float = 0.0
+    """How long waking up took the companion, which has no candidate, just before."""
 
 
 def last_level_cache_bytes() -> int:
@@ -81,6 +106,7 @@ class HostTarget:
         self.judge_cores, self.runner_cores = split_cores()
         torch.set_num_threads(1)
         self._eviction = torch.zeros(2 * last_level_cache_bytes() // 8, dtype=torch.int64)
+        self._companions: dict[str, HostRunner] = {}
 
     def evict_caches(self) -> float:
         """Read twice the last-level cache through; returns how long that took, µs (it doubles as the canary)."""
@@ -108,14 +134,26 @@ class HostTarget:
 
     def start(self, sandbox: Sandbox, language: Language, artifact: Path, effort: Effort) -> HostRunner:
         """A fresh sandboxed runner with the candidate loaded. Raises RunnerFailure with kind and stage."""
-        return HostRunner(self, sandbox, language, artifact, effort)
+        return HostRunner(self, sandbox, language.value, artifact, effort)
+
+    def companion(self, sandbox: Sandbox) -> HostRunner:
+        """A stopped runner without a candidate, woken before every call to learn what waking up costs just then."""
+        kept = self._companions.get(sandbox.kind)
+        if kept is None or not kept.session.alive():
+            if kept is not None:
+                kept.close()
+            kept = HostRunner(self, sandbox, "none", RUNNER_DIR, Effort())
+            kept.session.post({"op": "calls", "first": kept.sequence + 1})
+            kept.session.freeze()
+            self._companions[sandbox.kind] = kept
+        return kept
 
 
 class HostRunner:
     """One candidate's runner on the CPU target."""
 
     def __init__(
-        self, target: HostTarget, sandbox: Sandbox, language: Language, artifact: Path, effort: Effort
+        self, target: HostTarget, sandbox: Sandbox, language: str, artifact: Path, effort: Effort
     ) -> None:
         self.target, self.effort, self.sandbox = target, effort, sandbox
         self.language, self.artifact = language, artifact
@@ -123,9 +161,9 @@ class HostRunner:
         self.session = RunnerSession(
             sandbox, "cpu", readable=[artifact if artifact.is_dir() else artifact.parent],
             env={"OMP_NUM_THREADS": str(threads), "MKL_NUM_THREADS": str(threads)},
-            limits=Limits(memory_bytes=None, processes=256, file_bytes=64 << 20, cpu_s=600, wall_s=900,
-                          tmp_bytes=GIB // 4),
-            isolated=language.is_compiled,
+            limits=Limits(memory_bytes=None, processes=256, file_bytes=64 << 20, cpu_s=600,
+                          wall_s=None if language == "none" else 900, tmp_bytes=GIB // 4),
+            isolated=language in ("cpp", "none"),
         )
         self._command = SharedMemory("command", pages.HOST_PAGE_BYTES, read_only=True)
         self._reply = SharedMemory("reply", pages.HOST_PAGE_BYTES, read_only=False)
@@ -138,9 +176,9 @@ class HostRunner:
                 {"op": "hello", "cores": target.runner_cores}, "ready", timeout_s=30,
                 descriptors=[self._command.descriptor, self._reply.descriptor],
             )
-            path = artifact / language.source_name if artifact.is_dir() else artifact
+            path = artifact / "kernel.py" if artifact.is_dir() else artifact
             self.session.request(
-                {"op": "load", "language": language.value, "path": str(path), "threads": threads}, "loaded",
+                {"op": "load", "language": language, "path": str(path), "threads": threads}, "loaded",
                 timeout_s=effort.first_call_timeout_s,
             )
             self.pid = next(iter(self.session.process.host_pids()), 0)
@@ -166,47 +204,109 @@ class HostRunner:
         buffers = self._share(verifier, writable_inputs=False)
         try:
             calls = _Calls(self, buffers, verifier, measurement)
-            self.session.post({"op": "calls", "first": self.sequence + 1})
             with self.target.measuring():
-                status = self._series(calls, measurement)
-            self._end_series(measurement, status)
+                self.session.post({"op": "calls", "first": self.sequence + 1})
+                self.session.freeze()
+                try:
+                    times = self._series(calls, measurement)
+                    if not calls.status and not measurement.findings.failed:
+                        calls.echoes(self.effort.call_timeout_s)
+                finally:
+                    self.session.thaw()
+            self._end_series(measurement, calls.status)
             if not measurement.findings.failed:
                 _judge_clock(measurement)
+                _judge_wakes(measurement, times)
             return measurement
         finally:
             buffers.close()
 
-    def _series(self, calls: _Calls, measurement: Measurement) -> int:
+    def _series(self, calls: _Calls, measurement: Measurement) -> list[CallTime]:
         """Calls until enough of them were undisturbed, or until a finding or a status other than 0 ends it.
 
-        A call during which the kernel took the CPU from judge or runner is verified like any other but not counted,
-        unless the machine is so busy that too few others are left. Returns the last call's status.
+        A call during which the kernel took the CPU from judge or runner, or that woke up late, is verified like any
+        other but not counted, unless the machine is so busy that too few others are left; then its waking up counts
+        as its own time. Returns the times of every call after the warm-up.
         """
         effort = self.effort
         disturbed: list[tuple[float, float]] = []
+        times: list[CallTime] = []
         begun = time.monotonic()
         for number in range(WARM_CALLS + 4 * effort.max_calls):
             timeout_s = effort.first_call_timeout_s if number == 0 else effort.call_timeout_s
-            elapsed_us, claimed_us, quiet = calls.one(number, timeout_s)
+            took = calls.fresh(number, timeout_s)
             if calls.status or measurement.findings.failed:
-                return calls.status
+                return times
             if number < WARM_CALLS:
                 continue
-            if quiet:
-                measurement.samples_us.append(elapsed_us)
-                measurement.claimed_us.append(claimed_us)
+            times.append(took)
+            usual_us = statistics.median(t.companion_us for t in times)
+            if took.quiet and took.wake_us <= LATE_WAKE_SHARE * usual_us + LATE_WAKE_US:
+                measurement.samples_us.append(took.elapsed_us)
+                measurement.claimed_us.append(took.claimed_us)
             else:
-                disturbed.append((elapsed_us, claimed_us))
+                disturbed.append((took.elapsed_us + max(0.0, took.wake_us - usual_us), took.claimed_us))
             counted, spent = len(measurement.samples_us), time.monotonic() - begun
             if counted >= effort.max_calls or (counted >= effort.min_calls and spent > effort.budget_s):
-                return 0
+                return times
             if spent > 8 * effort.budget_s:
                 break
         missing = effort.min_calls - len(measurement.samples_us)
         for elapsed_us, claimed_us in sorted(disturbed)[: max(0, missing)]:
             measurement.samples_us.append(elapsed_us)
             measurement.claimed_us.append(claimed_us)
-        return 0
+        return times
+
+    def timed(
+        self, slot: int, looks: Sequence[tuple[IntArray, IntArray, IntArray]], timeout_s: float
+    ) -> CallTime:
+        """Wake the stopped runner for one call on ``slot`` and stop it again, everything against the judge's clock.
+
+        ``looks`` are (words, positions, result): outputs are looked at the moment the call is seen to have returned.
+        """
+        command, clock = self.command, time.perf_counter_ns
+        before = self._preemptions()
+        self.sequence += 1
+        sequence = self.sequence
+        command[pages.COMMAND_SLOT] = slot
+        command[pages.COMMAND_SEQUENCE] = sequence
+        begun = clock()
+        self.session.thaw()
+        self._spin(pages.REPLY_ARMED, sequence, begun, timeout_s)
+        awake = clock()
+        self._spin(pages.REPLY_SEQUENCE, sequence, begun, timeout_s)
+        ended = clock()
+        for words, positions, result in looks:
+            words.take(positions, out=result)
+        frozen = self.session.freeze()
+        return CallTime(
+            wake_us=(awake - begun) / 1e3, elapsed_us=(ended - awake) / 1e3,
+            claimed_us=self.reply[pages.REPLY_CLAIMED_NS] / 1e3, quiet=self._preemptions() == before, frozen=frozen,
+        )
+
+    def _preemptions(self) -> tuple[int, int]:
+        """How often the kernel took the CPU from the judge and from the runner's main thread: its count, no claim."""
+        own = resource.getrusage(resource.RUSAGE_THREAD).ru_nivcsw
+        try:
+            status = Path(f"/proc/{self.pid}/status").read_text()
+        except OSError:
+            return own, 0
+        return own, int(status.rpartition("nonvoluntary_ctxt_switches:")[2])
+
+    def _spin(self, word: int, sequence: int, begun: int, timeout_s: float) -> None:
+        """Until the runner posts ``sequence``; now and then sees that it lives and keeps silent."""
+        reply, clock = self.reply, time.perf_counter_ns
+        next_look = begun + 20_000_000
+        while reply[word] != sequence:
+            now = clock()
+            if now > next_look:  # only long calls pay for this
+                if not self.session.alive():
+                    self.session.answer("finished", timeout_s=1)
+                if self.session.pending():
+                    raise RunnerFailure("violation", "the runner sent a message nobody asked for during a call")
+                if now - begun > timeout_s * 1e9:
+                    raise RunnerFailure("timeout", f"a call did not return within {timeout_s:g} s")
+                next_look = now + 20_000_000
 
     def _end_series(self, measurement: Measurement, status: int) -> None:
         """Release the runner from the series and hear its answer; anything unasked before that is a violation."""
@@ -235,7 +335,7 @@ class HostRunner:
         return buffers
 
     def wrote_input(self, verifier: Verifier) -> str:
-        """After a crash: one call on writable copies. The name of an input it changed, or '' (it crashed otherwise)."""
+        """After a crash: one call on writable copies. What it wrote to, or '' (it crashes all the same)."""
         buffers = self._share(verifier, writable_inputs=True)
         try:
             inputs = verifier.inputs(verifier.draw_seed())
@@ -250,119 +350,92 @@ class HostRunner:
                 if time.monotonic() > deadline:
                     break
                 time.sleep(0.001)
-            return buffers.inputs_equal(0, inputs)
+            returned = self.reply[pages.REPLY_SEQUENCE] == self.sequence
+            changed = buffers.inputs_equal(0, inputs)
+            # One that puts back what it wrote is given away by not crashing where writing is allowed.
+            return changed or (ANY_INPUT if returned else "")
         finally:
             buffers.close()
 
 
 class _Calls:
-    """The calls of one workload: fresh content, the clock, the freeze, the snapshot and its checks."""
+    """The calls of one workload: fresh content, the clock, the freeze, the snapshot and its checks.
+
+    The runner's whole tree is stopped from one call's snapshot to the next call's start, so that nothing can work on
+    inputs that are already there while nobody looks at the clock.
+    """
 
     def __init__(self, runner: HostRunner, buffers: HostBuffers, verifier: Verifier, measurement: Measurement) -> None:
         self.runner, self.buffers, self.verifier, self.measurement = runner, buffers, verifier, measurement
         self.outputs = [p for p in buffers.layout.outputs if p.nbytes]
         self.status = 0
+        self.snapshot: dict[str, torch.Tensor] = {}
 
-    def one(self, number: int, timeout_s: float) -> tuple[float, float, bool]:
-        """(elapsed µs, claimed µs, undisturbed). Findings go to the measurement. Raises RunnerFailure if it is lost."""
-        runner, buffers = self.runner, self.buffers
-        slot = self.verifier.draw_seed() % SLOTS
+    def fresh(self, number: int, timeout_s: float) -> CallTime:
+        """A call with inputs that never were before, verified. Raises RunnerFailure if the runner is lost."""
         inputs = self.verifier.inputs(self.verifier.draw_seed())
+        took = self.one(f"call {number}", self.verifier.draw_seed() % SLOTS, inputs, timeout_s)
+        if self.status == 0:
+            self.verifier.check(self.measurement, inputs, self.snapshot, f"call {number}")
+        return took
+
+    def one(self, what: str, slot: int, inputs: Mapping[str, Value], timeout_s: float) -> CallTime:
+        """One call; its outputs are left in ``snapshot``. Findings but the comparison go to the measurement."""
+        runner, buffers, findings = self.runner, self.buffers, self.measurement.findings
         buffers.write_inputs(slot, inputs)
         patterns = buffers.poison(slot)
-        sampled = [torch.randint(p.nbytes // p.dtype.itemsize, (SAMPLED_WORDS,)) for p in self.outputs]
-        live = [as_bits(buffers.view(p, slot)).flatten() for p in self.outputs]
+        # Prepared so that looking at the outputs takes a microsecond once the call is seen to have returned.
+        live = [as_bits(buffers.view(p, slot)).flatten().numpy() for p in self.outputs]
+        where = [numpy.random.default_rng().integers(len(bits), size=SAMPLED_WORDS) for bits in live]
+        seen = [numpy.empty(SAMPLED_WORDS, dtype=bits.dtype) for bits in live]
+        looks = list(zip(live, where, seen, strict=True))
+        companion = runner.target.companion(runner.sandbox)
         self.measurement.canary_us.append(runner.target.evict_caches())
-        preempted = self._preemptions()
-        elapsed_us = self._timed(slot, timeout_s)
-        seen = [bits[index] for bits, index in zip(live, sampled, strict=True)]
-        quiet = self._preemptions() == preempted
-        frozen = runner.session.freeze()
-        try:
-            claimed_us = runner.reply[pages.REPLY_CLAIMED_NS] / 1e3
-            self.status = runner.reply[pages.REPLY_STATUS]
-            snapshot = {p.name: buffers.view(p, slot).clone() for p in buffers.layout.outputs}
-            broken = buffers.broken_guard(slot, patterns)
-            changed_input = buffers.inputs_equal(slot, inputs)
-        finally:
-            runner.session.thaw()
-        what = f"call {number}"
-        findings = self.measurement.findings
+        usual = companion.timed(0, [], timeout_s)
+        took = replace(runner.timed(slot, looks, timeout_s), companion_us=usual.wake_us)
+        self.status = runner.reply[pages.REPLY_STATUS]
+        self.snapshot = {p.name: buffers.snapshot(p, slot) for p in buffers.layout.outputs}
+        broken = buffers.broken_guard(slot, patterns)
+        changed = buffers.inputs_equal(slot, inputs)
+        still = took.frozen and runner.session.process.is_frozen()
         findings.record(CheckName.GUARDS_INTACT, not broken, f"{what}: {broken}" if broken else "")
         findings.record(
-            CheckName.INPUTS_INTACT, not changed_input,
-            f"{what}: input {changed_input!r} changed during the call" if changed_input else "",
+            CheckName.INPUTS_INTACT, not changed,
+            f"{what}: input {changed!r} changed during the call" if changed else "",
         )
         moved = [
-            p.name for p, bits, index, before in zip(self.outputs, live, sampled, seen, strict=True)
-            if not torch.equal(as_bits(snapshot[p.name]).flatten()[index], before)
+            p.name for p, bits, index, before in zip(self.outputs, live, where, seen, strict=True)
+            if not numpy.array_equal(bits[index], before)
         ]
         findings.record(
             CheckName.COMPLETE_ON_TIME, not moved,
             f"{what}: output {moved[0]!r} was still being written after the call had returned" if moved else "",
         )
         findings.record(
-            CheckName.COMPLETE_ON_TIME, frozen,
-            "" if frozen else f"{what}: the candidate's processes could not be stopped after the call had returned",
+            CheckName.COMPLETE_ON_TIME, still,
+            "" if still else f"{what}: the candidate's processes could not be stopped after the call had returned",
         )
         if self.status == 0:
-            self._check_written(what, slot, snapshot, patterns, inputs)
-            self.verifier.check(self.measurement, inputs, snapshot, what)
-        return elapsed_us, claimed_us, quiet
-
-    def _preemptions(self) -> tuple[int, int]:
-        """How often the kernel took the CPU from the judge and from the runner's main thread: its count, no claim."""
-        own = resource.getrusage(resource.RUSAGE_THREAD).ru_nivcsw
-        try:
-            status = Path(f"/proc/{self.runner.pid}/status").read_text()
-        except OSError:
-            return own, 0
-        return own, int(status.rpartition("nonvoluntary_ctxt_switches:")[2])
-
-    def _timed(self, slot: int, timeout_s: float) -> float:
-        runner = self.runner
-        command, clock = runner.command, time.perf_counter_ns
-        runner.sequence += 1
-        sequence = runner.sequence
-        command[pages.COMMAND_SLOT] = slot
-        command[pages.COMMAND_ARM] = sequence
-        self._spin(pages.REPLY_ARMED, sequence, clock(), timeout_s)
-        begun = clock()
-        command[pages.COMMAND_SEQUENCE] = sequence
-        self._spin(pages.REPLY_SEQUENCE, sequence, begun, timeout_s)
-        return (clock() - begun) / 1e3
-
-    def _spin(self, word: int, sequence: int, begun: int, timeout_s: float) -> None:
-        """Until the runner posts ``sequence``; now and then sees that it lives and keeps silent."""
-        runner, reply, clock = self.runner, self.runner.reply, time.perf_counter_ns
-        next_look = begun + 20_000_000
-        while reply[word] != sequence:
-            now = clock()
-            if now > next_look:  # only long calls pay for this
-                if not runner.session.alive():
-                    runner.session.answer("finished", timeout_s=1)
-                if runner.session.pending():
-                    raise RunnerFailure("violation", "the runner sent a message nobody asked for during a call")
-                if now - begun > timeout_s * 1e9:
-                    raise RunnerFailure("timeout", f"a call did not return within {timeout_s:g} s")
-                next_look = now + 20_000_000
+            self._check_written(what, slot, patterns, inputs)
+        return took
 
     def _check_written(
-        self, what: str, slot: int, snapshot: dict[str, torch.Tensor], patterns: dict[str, tuple[int, int]],
-        inputs: dict[str, Value],
+        self, what: str, slot: int, patterns: dict[str, tuple[int, int]], inputs: Mapping[str, Value]
     ) -> None:
         for p in self.outputs:
             pattern = patterns[p.name][0]
-            if not detects_poison(p.dtype) or not leftover(snapshot[p.name], pattern):
+            if not detects_poison(p.dtype) or not leftover(self.snapshot[p.name], pattern):
                 continue
             # An integer result may be the poison's value by chance.
             reference = self.verifier.factory.reference(inputs, self.verifier.workload)[p.name]
-            left = leftover(snapshot[p.name], pattern, reference)
+            left = leftover(self.snapshot[p.name], pattern, reference)
             if not left:
                 continue
+            self.runner.session.thaw()
             time.sleep(LATE_WORK_WAIT_S)
+            self.runner.session.freeze()
             later = leftover(self.buffers.view(p, slot), pattern, reference)
-            total = snapshot[p.name].numel()
+            total = self.snapshot[p.name].numel()
             if later < left:
                 self.measurement.findings.fail(
                     CheckName.COMPLETE_ON_TIME,
@@ -375,6 +448,43 @@ class _Calls:
                 )
             return
         self.measurement.findings.record(CheckName.OUTPUTS_WRITTEN, True)
+
+    def echoes(self, timeout_s: float) -> None:
+        """Calls whose content has been seen before, or almost: what a cache of results would answer from memory."""
+        inputs = self.verifier.inputs(self.verifier.draw_seed())
+        altered = self.verifier.altered(inputs)
+        self.one("a call before its near-duplicate", 0, inputs, timeout_s)
+        repeats: list[float] = []
+        for slot in (0, 1, 2):
+            took = self.one("a near-duplicate call", slot, altered, timeout_s)
+            if self.status or self.measurement.findings.failed:
+                return
+            if slot:  # the first of the three is new content
+                repeats.append(took.elapsed_us)
+            if not self.verifier.check_altered(self.measurement, inputs, altered, self.snapshot):
+                return
+        # Best against best: on a busy machine the typical call says more about the machine.
+        fastest = min(self.measurement.samples_us)
+        cached = min(repeats) < REPEAT_SHARE * fastest - REPEAT_SLACK_US
+        self.measurement.findings.record(
+            CheckName.FRESH_EVERY_CALL, not cached,
+            f"inputs seen before are answered in {min(repeats):.1f} µs, new ones in {fastest:.1f} µs at best: results"
+            " are kept" if cached else "",
+        )
+
+
+def _judge_wakes(measurement: Measurement, times: list[CallTime]) -> None:
+    """Waking up must cost what it costs the companion: more is work done before the clock."""
+    excess = sorted(t.wake_us - t.companion_us for t in times)
+    typical = statistics.median(excess)
+    # The standard error of a median, from the middle half.
+    noise = 1.6 * (excess[3 * len(excess) // 4] - excess[len(excess) // 4]) / len(excess) ** 0.5
+    steady = typical - noise <= HIDDEN_WAKE_US
+    measurement.findings.record(
+        CheckName.STEADY_WORK, steady,
+        "" if steady else f"from being woken to beginning a call the runner took {typical:.0f} ± {noise:.0f} µs longer"
+        " than a runner without a candidate: work is hidden before the clock",
+    )
 
 
 def _judge_clock(measurement: Measurement) -> None:

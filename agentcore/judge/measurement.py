@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import secrets
 from collections import deque
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import torch
 
 from agentcore.judge import correctness
 from agentcore.judge.findings import Findings
+from agentcore.judge.layout import as_bits
 from agentcore.problems import Problem, Tolerance, Workload
 from agentcore.problems.tensors import InputFactory, Value
 from agentcore.vocabulary import CheckName
 
 REMEMBERED_CALLS = 6
+SWAPPED_PAIRS = 8
+ANY_INPUT = "(which one it does not show)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,8 +97,46 @@ class Verifier:
         assert self._scalars is not None
         return self._scalars
 
+    def altered(self, inputs: Mapping[str, Value]) -> dict[str, Value]:
+        """A near-duplicate: the same inputs but for a few elements of one floating tensor, swapped at random.
+
+        Swapping keeps every property of the content that a generator may have given it.
+        """
+        tensors = {
+            name: value for name, value in inputs.items()
+            if isinstance(value, torch.Tensor) and value.dtype.is_floating_point and value.numel() > 1
+        }
+        if not tensors:
+            return dict(inputs)
+        # The largest: where a sampled look at the content is least likely to notice.
+        name, original = max(tensors.items(), key=lambda item: item[1].numel())
+        changed = original.clone()
+        flat, source = as_bits(changed).flatten(), as_bits(original).flatten()
+        pairs = torch.randint(flat.numel(), (2, SWAPPED_PAIRS), device=flat.device)
+        flat[pairs[0]] = source[pairs[1]]
+        return {**inputs, name: flat.view(original.dtype).reshape(original.shape)}
+
+    def check_altered(
+        self, measurement: Measurement, inputs: Mapping[str, Value], altered: Mapping[str, Value],
+        outputs: Mapping[str, torch.Tensor],
+    ) -> bool:
+        """Whether outputs follow a near-duplicate's few changes: compared only where the two references differ."""
+        before = self.factory.reference(inputs, self.workload)
+        after = self.factory.reference(altered, self.workload)
+        for name, want in after.items():
+            stale = correctness.stale_elements(outputs[name], before[name], want, self.tolerance)
+            if stale:
+                measurement.findings.fail(
+                    CheckName.FRESH_EVERY_CALL,
+                    f"a call whose inputs differ in a few elements from an earlier one's got the earlier answer back"
+                    f" ({stale} elements of output {name!r})",
+                )
+                return False
+        measurement.findings.record(CheckName.FRESH_EVERY_CALL, True)
+        return True
+
     def check(
-        self, measurement: Measurement, inputs: dict[str, Value], outputs: dict[str, torch.Tensor], what: str
+        self, measurement: Measurement, inputs: Mapping[str, Value], outputs: dict[str, torch.Tensor], what: str
     ) -> bool:
         """Compare one call's outputs; records ``matches-reference`` and ``fresh-every-call``."""
         reference = self.factory.reference(inputs, self.workload)

@@ -49,6 +49,9 @@ class HostTarget:
         return {"op": "ready"}
 
     def do_load(self, request: dict[str, Any], descriptors: list[int]) -> dict[str, Any]:
+        if request["language"] == "none":  # the judge's own calibration
+            self.calls = [lambda: 0]
+            return {"op": "loaded"}
         self.is_python = request["language"] not in ("cpp", "cuda")
         if self.is_python:
             import torch
@@ -103,7 +106,7 @@ class HostTarget:
     def do_calls(self, request: dict[str, Any], descriptors: list[int]) -> dict[str, Any]:
         """Serve calls, each begun when the judge raises the command sequence to ``first`` + i, until it jumps ahead.
 
-        Before each, the judge arms it and waits for the echo, so that the clock never starts on a descheduled runner.
+        The judge stops this process between calls; the echo at a call's beginning says how long waking up took.
         """
         command, reply, calls = self.command, self.reply, self.calls
         assert command is not None and reply is not None
@@ -115,11 +118,11 @@ class HostTarget:
         while True:
             sequence += 1
             while command[pages.COMMAND_SEQUENCE] < sequence:
-                if command[pages.COMMAND_ARM] == sequence:
-                    reply[pages.REPLY_ARMED] = sequence
+                pass
             if command[pages.COMMAND_SEQUENCE] > sequence:
                 break  # the judge has given up on the rest of this series
             call = calls[command[pages.COMMAND_SLOT]]
+            reply[pages.REPLY_ARMED] = sequence
             begun = clock()
             try:
                 status = call()
