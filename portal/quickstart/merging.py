@@ -69,7 +69,9 @@ def _objection(problem: Problem, best: Evaluation) -> str:
         if change is not scores.Change.IMPROVED:
             return f"not merged, not proven faster than the current solution ({change})"
     baseline = scores.current_baseline(problem, best.hardware)
-    if baseline is not None and scores.compare(best, baseline).change is scores.Change.REGRESSED:
+    if baseline is None:
+        return "not merged, no PyTorch baseline passed to compare it with"
+    if scores.compare(best, baseline).change is scores.Change.REGRESSED:
         figure = f" ({best.speedup:.2f}×)" if best.speedup else ""
         return f"not merged, slower than the PyTorch baseline{figure}"
     return ""
