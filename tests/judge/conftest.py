@@ -1,0 +1,187 @@
+"""Small problems written on the spot, kernels for them, and one CPU judge for the whole session."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentcore.bounds.cpu import calibrate_cpu, default_cache_dir
+from agentcore.build.header import parameters
+from agentcore.judge.evaluate import EvaluationRequest, Judge
+from agentcore.judge.result import Check, EvaluationResult
+from agentcore.problems import Problem, load_problem
+from agentcore.sandbox import Sandbox, SandboxUnavailable, find_sandbox
+from agentcore.vocabulary import CheckName, HardwareName, Language
+
+DOUBLE: dict[str, Any] = {
+    "name": "double_it",
+    "axes": {"n": {"type": "var"}},
+    "inputs": {"x": {"shape": ["n"], "dtype": "float32"}},
+    "outputs": {"y": {"shape": ["n"], "dtype": "float32"}},
+    "reference": "def run(x):\n    return x * 2\n",
+}
+"""The definition most tests use: y = 2x."""
+
+DOUBLE_KERNEL = """
+    for (int64_t i = 0; i < n; ++i) y[i] = 2 * x[i];
+    return 0;
+"""
+
+
+def workload(uuid: str = "w0", axes: dict[str, int] | None = None, **more: Any) -> dict[str, Any]:
+    """One workload line; inputs default to random (see write_problem)."""
+    return {"uuid": uuid, "axes": {"n": 1000} if axes is None else axes, **more}
+
+
+def write_problem(
+    root: Path, definition: dict[str, Any], workloads: list[dict[str, Any]], heldout: list[dict[str, Any]] | None = None
+) -> Path:
+    """A problem's directory: definition.json, reference.py and the workload files."""
+    root.mkdir(parents=True)
+    stored = dict(definition)
+    (root / "reference.py").write_text(stored.pop("reference"))
+    (root / "definition.json").write_text(json.dumps(stored))
+    for name, lines in (("workload.jsonl", workloads), ("heldout.jsonl", heldout or [])):
+        if lines:
+            full = [{"inputs": {n: {"type": "random"} for n in definition["inputs"]}, **line} for line in lines]
+            (root / name).write_text("".join(json.dumps(line) + "\n" for line in full))
+    return root
+
+
+def write_kernel(root: Path, source: str, language: Language = Language.CPP) -> Path:
+    """A kernel's directory, readable to the sandbox's user. A C++ source is a body, or a whole file if it has one."""
+    root.mkdir(parents=True)
+    root.chmod(0o755)
+    (root / language.source_name).write_text(source)
+    return root
+
+
+def open_descriptors() -> int:
+    """How many descriptors this process has open."""
+    return sum(1 for _ in Path("/proc/self/fd").iterdir())
+
+
+def whole_kernel(body: str, problem: Problem | Path) -> str:
+    """A kernel.cpp around a body of ``kernel_launch``, with the parameters that the problem's header declares."""
+    definition = (load_problem(problem) if isinstance(problem, Path) else problem).definition
+    declared = ", ".join(p.declaration for p in parameters(definition, Language.CPP))
+    return (
+        '#include "problem.h"\n#include <cmath>\n#include <cstdlib>\n#include <cstring>\n#include <signal.h>\n'
+        "#include <unistd.h>\n"
+        f'extern "C" int kernel_launch({declared}) {{{body}}}\n'
+    )
+
+
+def failing(result: EvaluationResult) -> set[CheckName]:
+    return {check.name for check in result.failed_checks()}
+
+
+def checks_of(result: EvaluationResult) -> dict[CheckName, Check]:
+    """The first workload's checks by name."""
+    return {check.name: check for check in result.workloads[0].checks}
+
+
+@pytest.fixture(scope="session")
+def sandbox() -> Sandbox:
+    try:
+        return find_sandbox()
+    except SandboxUnavailable as error:
+        pytest.skip(str(error))
+
+
+@pytest.fixture(scope="session")
+def cache_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The session's cache, with the rates of this CPU in it if they were ever measured here (it takes seconds)."""
+    directory = tmp_path_factory.mktemp("judge-cache")
+    rates = calibrate_cpu(default_cache_dir())
+    for file in default_cache_dir().glob("cpu-rates-*.json"):
+        shutil.copy(file, directory)
+    assert calibrate_cpu(directory) == rates
+    return directory
+
+
+@pytest.fixture(scope="session")
+def cpu_judge(cache_dir: Path, sandbox: Sandbox) -> Judge:
+    """One judge for all, as in a worker: what one candidate does must not touch the next."""
+    return Judge(HardwareName.CPU, cache_dir)
+
+
+class Bench:
+    """Writes problems and kernels under one directory and puts them to the session's judge."""
+
+    def __init__(self, root: Path, judge: Judge) -> None:
+        self.root, self.judge = root, judge
+        self._names = itertools.count()
+
+    def problem(
+        self, definition: dict[str, Any] = DOUBLE, workloads: list[dict[str, Any]] | None = None,
+        heldout: list[dict[str, Any]] | None = None,
+    ) -> Problem:
+        root = self.root / f"problem{next(self._names)}"
+        return load_problem(write_problem(root, definition, workloads or [workload()], heldout))
+
+    def kernel(self, source: str, problem: Problem, language: Language = Language.CPP) -> Path:
+        if language is Language.CPP and "kernel_launch" not in source:
+            source = whole_kernel(source, problem)
+        return write_kernel(self.root / f"kernel{next(self._names)}", source, language)
+
+    def judge_kernel(
+        self, source: str, problem: Problem | None = None, language: Language = Language.CPP, **options: Any
+    ) -> EvaluationResult:
+        """The result for a kernel (C++: a body of kernel_launch will do) on a problem (y = 2x by default)."""
+        problem = problem or self.problem()
+        return self.judge_directory(self.kernel(source, problem, language), problem, language, **options)
+
+    def judge_directory(
+        self, kernel_dir: Path, problem: Problem, language: Language, **options: Any
+    ) -> EvaluationResult:
+        request = EvaluationRequest(**{
+            "problem": problem, "kernel_dir": kernel_dir, "language": language, "hardware": HardwareName.CPU,
+            "cache_dir": self.judge.cache_dir, "quick": True, **options,
+        })
+        for _ in range(4):
+            result = self.judge.evaluate(request)
+            # What a queue does when the machine is busy with something else: once more.
+            if CheckName.QUIET_DEVICE not in failing(result):
+                break
+        return result
+
+
+@pytest.fixture
+def bench(tmp_path: Path, cpu_judge: Judge) -> Bench:
+    return Bench(tmp_path, cpu_judge)
+
+
+def below(pid: int) -> set[int]:
+    """Every process started by ``pid``, directly or not."""
+    found: set[int] = set()
+    for task in Path(f"/proc/{pid}/task").glob("*/children"):
+        try:
+            direct = [int(word) for word in task.read_text().split()]
+        except OSError:
+            continue
+        for child in direct:
+            found |= {child} | below(child)
+    return found
+
+
+def has_candidate(pid: int) -> bool:
+    """Whether a process has a built kernel loaded (its forks have it too)."""
+    try:
+        return "/kernel.so" in Path(f"/proc/{pid}/maps").read_text()
+    except OSError:
+        return False
+
+
+@pytest.fixture
+def children() -> Callable[[], set[int]]:
+    """The processes below this one that were not there when the test began."""
+    before = below(os.getpid())
+    return lambda: below(os.getpid()) - before

@@ -1,0 +1,136 @@
+"""The comparison's rules, one by one."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+
+from agentcore.judge.correctness import Comparison, compare
+from agentcore.problems import Tolerance
+
+INF, NAN = math.inf, math.nan
+EXACT = Tolerance(max_atol=0, max_rtol=0, required_matched_ratio=1)
+LOOSE = Tolerance(max_atol=0.1, max_rtol=0, required_matched_ratio=0.5)
+
+
+def of(got: object, want: object, tolerance: Tolerance = EXACT, dtype: torch.dtype = torch.float32) -> Comparison:
+    def tensor(value: object) -> torch.Tensor:
+        return value if isinstance(value, torch.Tensor) else torch.tensor(value, dtype=dtype)
+
+    return compare({"y": tensor(got)}, {"y": tensor(want)}, tolerance)
+
+
+def test_equal_outputs_match_without_error() -> None:
+    assert of([1.0, -2.0], [1.0, -2.0]) == Comparison(1.0, 0.0, 0.0)
+
+
+def test_an_element_matches_up_to_atol_plus_rtol_of_the_reference() -> None:
+    tolerance = Tolerance(max_atol=0.5, max_rtol=0.25, required_matched_ratio=1)
+    assert of([3.5], [2.5], tolerance).ok  # 0.5 + 0.25 × 2.5 = 1.125
+    assert of([2.5 + 1.125], [2.5], tolerance).ok
+    assert not of([2.5 + 1.25], [2.5], tolerance).ok
+
+
+def test_the_matched_ratio_decides_and_names_the_first_mismatch() -> None:
+    want = torch.zeros(10, 10) + 1
+    got = want.clone()
+    got[3, 4] = 2
+    assert of(got, want, Tolerance(required_matched_ratio=0.99)).ok
+    got[7, 7] = 2
+    outcome = of(got, want, Tolerance(required_matched_ratio=0.99))
+    assert outcome.matched_ratio == pytest.approx(0.98)
+    assert "first mismatch at (3, 4): got 2, want 1" in outcome.message
+
+
+def test_the_error_cap_holds_for_every_element_even_where_the_ratio_is_met() -> None:
+    want = torch.ones(1000)
+    got = want.clone()
+    got[5] = 100
+    assert of(got, want, Tolerance()).ok
+    outcome = of(got, want, Tolerance(max_error_cap=10))
+    assert "error 99 at (5,) exceeds the cap 10" in outcome.message
+
+
+@pytest.mark.parametrize("bad", [NAN, INF, -INF])
+def test_one_value_that_is_not_finite_fails_whatever_the_ratio(bad: float) -> None:
+    outcome = of([bad] + [1.0] * 999, [1.0] * 1000, LOOSE)
+    assert "NaN or infinite" in outcome.message and "(0,)" in outcome.message
+
+
+@pytest.mark.parametrize("value", [INF, -INF, NAN])
+def test_a_value_that_is_not_finite_matches_the_same_in_the_reference(value: float) -> None:
+    outcome = of([value, 1.0], [value, 1.0])
+    assert outcome.ok and outcome.matched_ratio == 1.0
+
+
+def test_the_other_infinity_is_wrong() -> None:
+    assert not of([INF, 1.0], [-INF, 1.0], LOOSE).ok
+
+
+@pytest.mark.parametrize("value", [INF, -INF, NAN])
+def test_a_finite_value_does_not_match_a_reference_that_is_not_finite(value: float) -> None:
+    outcome = of([0.5, 1.0], [value, 1.0], Tolerance(max_rtol=1.0, required_matched_ratio=1))
+    assert outcome.matched_ratio == 0.5 and not outcome.ok
+
+
+@pytest.mark.parametrize("value", [INF, -INF, NAN])
+def test_the_reported_errors_are_finite_whatever_the_reference_holds(value: float) -> None:
+    outcome = of([value, 1.0, 3e38], [value, 2.0, -3e38], LOOSE)
+    assert math.isfinite(outcome.max_abs_error) and math.isfinite(outcome.max_rel_error)
+
+
+def test_all_zeros_never_pass_for_a_reference_that_is_not() -> None:
+    outcome = of([0.0, 0.0], [0.05, 0.0], LOOSE)
+    assert outcome.matched_ratio == 1.0 and "all zero" in outcome.message
+    assert of([0.0, 0.0], [0.0, 0.0]).ok
+
+
+@pytest.mark.parametrize("dtype", [torch.int8, torch.uint8, torch.int16, torch.int32, torch.int64])
+def test_integers_are_compared_exactly_whatever_the_tolerance(dtype: torch.dtype) -> None:
+    outcome = of([7, 8], [7, 9], Tolerance(max_atol=5, required_matched_ratio=0.1), dtype)
+    assert "1 of 2 elements differ; first at (1,): got 8, want 9" in outcome.message
+    assert outcome.matched_ratio == 0.5 and outcome.max_abs_error == 1
+
+
+def test_large_integers_differ_by_one() -> None:
+    assert not of([2**62 + 1], [2**62], dtype=torch.int64).ok
+
+
+def test_a_bool_that_is_neither_true_nor_false_is_wrong() -> None:
+    strange = torch.tensor([1, 37], dtype=torch.uint8).view(torch.bool)
+    assert not of(strange, torch.tensor([True, True])).ok
+    assert of(torch.tensor([True, False]), torch.tensor([True, False])).ok
+
+
+@pytest.mark.parametrize(
+    "dtype", [torch.float16, torch.bfloat16, torch.float64, torch.float8_e4m3fn, torch.float8_e5m2]
+)
+def test_every_float_format_is_compared_by_value(dtype: torch.dtype) -> None:
+    one, two = torch.tensor([1.0]).to(dtype), torch.tensor([2.0]).to(dtype)
+    assert of(one, one.clone()).ok
+    outcome = of(two, one)
+    assert not outcome.ok and outcome.max_abs_error == 1.0
+
+
+def test_packed_four_bit_floats_are_compared_half_by_half() -> None:
+    kind = getattr(torch, "float4_e2m1fn_x2", None)
+    if kind is None:
+        pytest.skip("this torch has no float4_e2m1fn_x2")
+    want = torch.tensor([0x21, 0x43], dtype=torch.uint8).view(kind)
+    got = torch.tensor([0x21, 0xC3], dtype=torch.uint8).view(kind)  # −2 for 2 in one half of the second byte
+    assert of(want.clone(), want).ok
+    outcome = of(got, want)
+    assert outcome.matched_ratio == 0.75 and outcome.max_abs_error == 4.0
+
+
+def test_a_single_value_and_no_value_at_all_can_be_compared() -> None:
+    assert of(1.0, 1.0).ok and "at ()" in of(2.0, 1.0).message
+    assert of(torch.empty(0, 4), torch.empty(0, 4)).ok
+
+
+def test_the_worst_of_several_outputs_counts_and_the_first_message_stands() -> None:
+    ones = torch.ones(4)
+    outcome = compare({"a": ones, "b": ones + 1, "c": ones + 3}, {"a": ones, "b": ones, "c": ones}, EXACT)
+    assert outcome.max_abs_error == 3 and outcome.matched_ratio == 0 and outcome.message.startswith("output 'b'")
