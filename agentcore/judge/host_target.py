@@ -39,6 +39,7 @@ WARM_CALLS = 2
 SAMPLED_WORDS = 192
 LATE_WORK_WAIT_S = 0.05
 DISTURBED_RATIO = 2.0
+MIN_QUIET_CALLS = 4
 CLAIM_SLACK_US = 20.0
 LATE_WAKE_SHARE, LATE_WAKE_US = 3.0, 50.0
 """A call that woke up later than this many times the usual, plus so much, is not counted."""
@@ -215,7 +216,8 @@ class HostRunner:
                     self.session.thaw()
             self._end_series(measurement, calls.status)
             if not measurement.findings.failed:
-                _judge_clock(measurement)
+                _judge_clock(measurement, times)
+                _judge_canary(measurement)
                 _judge_wakes(measurement, times)
             return measurement
         finally:
@@ -487,14 +489,22 @@ def _judge_wakes(measurement: Measurement, times: list[CallTime]) -> None:
     )
 
 
-def _judge_clock(measurement: Measurement) -> None:
-    """The runner's own clock must agree with ours, and the device must have run evenly."""
-    judged, claimed = statistics.median(measurement.samples_us), statistics.median(measurement.claimed_us)
+def _judge_clock(measurement: Measurement, times: list[CallTime]) -> None:
+    """The runner's own clock must agree with ours, where neither process was disturbed."""
+    quiet = [t for t in times if t.quiet]
+    if len(quiet) < MIN_QUIET_CALLS:
+        measurement.findings.skip(CheckName.CLOCK_AGREES, "the machine was too busy to compare clocks")
+        return
+    judged, claimed = (statistics.median(v) for v in ([t.elapsed_us for t in quiet], [t.claimed_us for t in quiet]))
     agrees = 0.7 * judged - CLAIM_SLACK_US <= claimed <= 1.05 * judged + CLAIM_SLACK_US
     measurement.findings.record(
         CheckName.CLOCK_AGREES, agrees,
         "" if agrees else f"the runner's clock says {claimed:.1f} µs a call, the judge's {judged:.1f} µs",
     )
+
+
+def _judge_canary(measurement: Measurement) -> None:
+    """The device must have run evenly: reading the same memory took the same time at the beginning and at the end."""
     # Lower quartiles: a preempted eviction says nothing about the device, a slow device slows all of them.
     half = len(measurement.canary_us) // 2
     canary = measurement.canary_us
