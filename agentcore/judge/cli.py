@@ -3,23 +3,35 @@
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 import shutil
 import sys
 import tempfile
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from pydantic import ValidationError
 
 from agentcore.bounds.score import geomean, sol_score
 from agentcore.judge.result import EvaluationResult, WorkloadResult
 from agentcore.judge.version import HARNESS_VERSION
-from agentcore.problems import Problem, load_problem
+from agentcore.problems import Problem, ProblemError, load_problem
 from agentcore.vocabulary import HardwareName, Language, Verdict
 
 if TYPE_CHECKING:
     from agentcore.judge.evaluate import Judge
 
     Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]
+
+class CannotRun(Exception):
+    """What was asked for cannot be done here; the message says why and what to change. Exit status 2."""
+
+
+PROVENANCE = ("result.json", "solution.json")
+"""What stands beside a published kernel and was not part of it."""
 
 RUN_TO_RUN = {True: 0.05, False: 0.25}
 """How much a geometric-mean latency may move between two runs beyond both intervals: GPU, CPU (shared machines)."""
@@ -38,14 +50,22 @@ def add_parser(subparsers: Subparsers) -> None:
     )
     judge.add_argument("--no-heldout", action="store_true", help="leave the held-out shapes out")
     judge.add_argument("--quick", action="store_true", help="few calls: for a look, not for a record")
-    judge.set_defaults(run=_judge)
+    judge.set_defaults(run=partial(_run, _judge))
     verify = subparsers.add_parser("verify", help="re-measure a cloned solution", description=_verify.__doc__)
     verify.add_argument("solution_dir", type=Path)
     _common(verify)
-    verify.set_defaults(run=_verify)
+    verify.set_defaults(run=partial(_run, _verify))
     devices = subparsers.add_parser("devices", help="what this host can measure on", description=_devices.__doc__)
     devices.add_argument("--json", type=Path, metavar="OUT")
-    devices.set_defaults(run=_devices)
+    devices.set_defaults(run=partial(_run, _devices))
+
+
+def _run(command: Callable[[argparse.Namespace], int], arguments: argparse.Namespace) -> int:
+    try:
+        return command(arguments)
+    except (CannotRun, ProblemError) as error:
+        print(f"kernelyard {arguments.command}: {error}", file=sys.stderr)
+        return 2
 
 
 def _common(parser: argparse.ArgumentParser) -> None:
@@ -60,15 +80,18 @@ def _common(parser: argparse.ArgumentParser) -> None:
 
 def _judge(arguments: argparse.Namespace) -> int:
     """Build, verify and time one kernel against its problem. Exit status 0 where it passed, 1 where it did not."""
-    from agentcore.judge.evaluate import EvaluationRequest, Judge
+    from agentcore.judge.evaluate import EvaluationRequest
 
     problem = load_problem(arguments.problem_dir)
     if not arguments.kernel_dir.is_dir():
-        print(f"kernelyard judge: {arguments.kernel_dir} is not a directory", file=sys.stderr)
-        return 2
+        raise CannotRun(f"{arguments.kernel_dir} is not a directory; name the one that holds the kernel's source")
     hardware = arguments.hardware or _default_hardware(arguments.language)
-    judge = Judge(hardware, arguments.cache_dir)
-    baseline = _baseline(arguments, judge, problem)
+    _check_pair(arguments.language, hardware)
+    given = _read_result(Path(arguments.baseline)) if arguments.baseline not in ("auto", "none") else None
+    judge = _judge_for(hardware, arguments.cache_dir)
+    baseline = given
+    if arguments.baseline == "auto":
+        baseline = judged_baseline(judge, problem, arguments.cache_dir, arguments.sandbox)
     result = judge.evaluate(EvaluationRequest(
         problem=problem, kernel_dir=arguments.kernel_dir.resolve(), language=arguments.language, hardware=hardware,
         cache_dir=arguments.cache_dir, sandbox=arguments.sandbox, quick=arguments.quick,
@@ -76,16 +99,33 @@ def _judge(arguments: argparse.Namespace) -> int:
     ))
     print(render(result, baseline))
     if arguments.json:
-        _write(arguments.json, result)
+        _write(arguments.json, result.model_dump_json(indent=1))
     return 0 if result.passed else 1
 
 
-def _baseline(arguments: argparse.Namespace, judge: Judge, problem: Problem) -> EvaluationResult | None:
-    if arguments.baseline == "none":
-        return None
-    if arguments.baseline != "auto":
-        return EvaluationResult.model_validate_json(Path(arguments.baseline).read_text())
-    return judged_baseline(judge, problem, arguments.cache_dir, arguments.sandbox)
+def _judge_for(hardware: HardwareName, cache_dir: Path) -> Judge:
+    from agentcore.judge.evaluate import Judge
+
+    try:
+        return Judge(hardware, cache_dir)
+    except (RuntimeError, OSError) as error:
+        raise CannotRun(str(error)) from error
+
+
+def _check_pair(language: Language, hardware: HardwareName) -> None:
+    if (language is Language.CPP and hardware.is_gpu) or (language is Language.CUDA and not hardware.is_gpu):
+        raise CannotRun(f"{language} kernels do not run on {hardware}; give another --language or --hardware")
+
+
+def _read_result(file: Path) -> EvaluationResult:
+    try:
+        return EvaluationResult.model_validate_json(file.read_bytes())
+    except OSError as error:
+        raise CannotRun(f"{file} cannot be read: {error.strerror}") from error
+    except ValidationError as error:
+        first = error.errors()[0]
+        field = ".".join(map(str, first["loc"])) or "the whole file"
+        raise CannotRun(f"{file} is no evaluation result: {field}: {first['msg']}") from error
 
 
 def judged_baseline(judge: Judge, problem: Problem, cache_dir: Path, sandbox: str) -> EvaluationResult | None:
@@ -95,10 +135,11 @@ def judged_baseline(judge: Judge, problem: Problem, cache_dir: Path, sandbox: st
     source = problem.root / "baseline.py"
     if not source.is_file():
         return None
-    name = f"{problem.digest[:24]}-{judge.target.device_uuid}-{HARNESS_VERSION}.json"
+    written = hashlib.sha256(source.read_bytes()).hexdigest()
+    name = f"{problem.digest[:24]}-{written[:16]}-{judge.target.device_uuid}-{HARNESS_VERSION}.json"
     kept = cache_dir / "baselines" / name
     if kept.is_file():
-        return EvaluationResult.model_validate_json(kept.read_text())
+        return _read_result(kept)
     with tempfile.TemporaryDirectory(prefix="kernelyard-baseline-") as directory:
         shutil.copy(source, Path(directory) / "kernel.py")
         Path(directory).chmod(0o755)
@@ -108,7 +149,7 @@ def judged_baseline(judge: Judge, problem: Problem, cache_dir: Path, sandbox: st
             progress=lambda text: print(f"  baseline: {text}", file=sys.stderr),
         ))
     if result.passed:
-        _write(kept, result)
+        _write(kept, result.model_dump_json(indent=1))
     else:
         print(f"kernelyard: the baseline did not pass ({result.verdict}): {result.message}", file=sys.stderr)
     return result if result.passed else None
@@ -119,26 +160,23 @@ def _verify(arguments: argparse.Namespace) -> int:
 
     Exit status 0 where it passes again and agrees within its stated noise, 1 where it does not.
     """
-    from agentcore.judge.evaluate import EvaluationRequest, evaluate
+    from agentcore.judge.evaluate import EvaluationRequest
 
     directory: Path = arguments.solution_dir.resolve()
-    try:
-        claimed = EvaluationResult.model_validate_json((directory / "result.json").read_text())
-    except OSError as error:
-        print(f"kernelyard verify: {directory} holds no readable result.json: {error.strerror}", file=sys.stderr)
-        return 2
+    claimed = _read_result(directory / "result.json")
     problem_dir = _find_problem(directory, claimed.problem)
     if problem_dir is None:
-        print(f"kernelyard verify: no problems/{claimed.problem} above {directory}", file=sys.stderr)
-        return 2
+        raise CannotRun(f"there is no problems/{claimed.problem} above {directory}; clone the whole repository")
+    problem = load_problem(problem_dir)
     hardware = arguments.hardware or claimed.hardware
+    _check_pair(claimed.language, hardware)
+    judge = _judge_for(hardware, arguments.cache_dir)
     with tempfile.TemporaryDirectory(prefix="kernelyard-verify-") as copy:
         kernel_dir = Path(copy) / "kernel"
-        provenance = shutil.ignore_patterns("result.json", "solution.json", "README.md")
-        shutil.copytree(directory, kernel_dir, ignore=provenance)
+        shutil.copytree(directory, kernel_dir, ignore=shutil.ignore_patterns(*PROVENANCE))
         Path(copy).chmod(0o755)
-        measured = evaluate(EvaluationRequest(
-            problem=load_problem(problem_dir), kernel_dir=kernel_dir, language=claimed.language, hardware=hardware,
+        measured = judge.evaluate(EvaluationRequest(
+            problem=problem, kernel_dir=kernel_dir, language=claimed.language, hardware=hardware,
             cache_dir=arguments.cache_dir, sandbox=arguments.sandbox,
             progress=lambda text: print(f"  {text}", file=sys.stderr),
         ))
@@ -146,7 +184,7 @@ def _verify(arguments: argparse.Namespace) -> int:
     comparison = compare_with_claim(claimed, measured)
     print(comparison["text"])
     if arguments.json:
-        arguments.json.write_text(json.dumps({**comparison, "measured": measured.model_dump(mode="json")}, indent=1))
+        _write(arguments.json, json.dumps({**comparison, "measured": measured.model_dump(mode="json")}, indent=1))
     return 0 if comparison["agrees"] else 1
 
 
@@ -156,6 +194,9 @@ def compare_with_claim(claimed: EvaluationResult, measured: EvaluationResult) ->
     ``ratio`` is the geometric mean of measured over claimed latencies. The noise is half of both mean relative
     intervals plus the target's run-to-run allowance. On another device only the verdict can be compared.
     """
+    if claimed.kernel_digest and claimed.kernel_digest != measured.kernel_digest:
+        text = "DISAGREES: these are not the files that were measured (their digest is another)"
+        return {"agrees": False, "ratio": None, "noise": None, "text": text}
     if measured.verdict is not Verdict.PASSED:
         text = f"DISAGREES: claimed {claimed.verdict}, measured {measured.verdict}: {measured.message}"
         return {"agrees": False, "ratio": None, "noise": None, "text": text}
@@ -197,7 +238,7 @@ def _devices(arguments: argparse.Namespace) -> int:
     for tool in host["missing"]:
         print(f"missing: {tool}")
     if arguments.json:
-        arguments.json.write_text(json.dumps(host, indent=1))
+        _write(arguments.json, json.dumps(host, indent=1))
     return 0
 
 
@@ -242,8 +283,12 @@ def _number(value: float | None, digits: int) -> str:
     return "-" if value is None else f"{value:.{digits}f}"
 
 
-def _write(file: Path, result: EvaluationResult) -> None:
-    file.parent.mkdir(parents=True, exist_ok=True)
-    temporary = file.with_suffix(".tmp")
-    temporary.write_text(result.model_dump_json(indent=1))
-    temporary.replace(file)
+def _write(file: Path, text: str) -> None:
+    """Whole or not at all."""
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        temporary = file.with_name(f".{file.name}.tmp")
+        temporary.write_text(text)
+        temporary.replace(file)
+    except OSError as error:
+        raise CannotRun(f"{file} cannot be written: {error.strerror}") from error

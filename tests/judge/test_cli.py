@@ -1,0 +1,254 @@
+"""``kernelyard judge``, ``verify`` and ``devices`` as a person or a script meets them."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentcore.cli import main
+from agentcore.judge.cli import compare_with_claim, render
+from agentcore.judge.evaluate import kernel_digest
+from agentcore.judge.result import BoundRecord, EnvironmentStamp, EvaluationResult, WorkloadResult
+from agentcore.sandbox import Sandbox
+from agentcore.vocabulary import HardwareName, Language, Verdict
+from tests.judge.conftest import DOUBLE, DOUBLE_KERNEL, whole_kernel, workload, write_kernel, write_problem
+
+
+def result(
+    latencies: dict[str, float], *, device: str = "the device", spread: float = 0.0, digest: str = "",
+    verdict: Verdict = Verdict.PASSED,
+) -> EvaluationResult:
+    """A record of the given latencies, µs, by workload name."""
+    return EvaluationResult(
+        problem="double_it", language=Language.CPP, hardware=HardwareName.CPU, verdict=verdict, kernel_digest=digest,
+        stamp=EnvironmentStamp(hardware=HardwareName.CPU, device_name=device), started_at=datetime.now(UTC),
+        workloads=[
+            WorkloadResult(
+                uuid=uuid, index=i, axes={"n": i}, verdict=verdict, latency_us=value,
+                latency_low_us=value * (1 - spread), latency_high_us=value * (1 + spread),
+                bound=BoundRecord(t_sol_us=value / 4, limiter="memory", hardware=HardwareName.CPU),
+            )
+            for i, (uuid, value) in enumerate(latencies.items())
+        ],
+    )
+
+
+@pytest.fixture
+def yard(tmp_path: Path, sandbox: Sandbox) -> Path:
+    """A directory with problems/double_it (and a baseline) and a kernel in kernel/."""
+    tmp_path.chmod(0o755)
+    problem = write_problem(tmp_path / "problems" / "double_it", DOUBLE, [workload(), workload("w1", {"n": 50_000})])
+    (problem / "baseline.py").write_text("import torch\n\ndef run(x, y):\n    torch.mul(x, 2, out=y)\n")
+    write_kernel(tmp_path / "kernel", whole_kernel(DOUBLE_KERNEL, problem))
+    return tmp_path
+
+
+@pytest.fixture
+def judge_command(yard: Path, cache_dir: Path) -> Callable[..., int]:
+    def run(*more: str, kernel: Path = yard / "kernel", **changed: str) -> int:
+        options = {"--language": "cpp", "--hardware": "cpu", "--cache-dir": str(cache_dir), "--baseline": "none"}
+        options |= {f"--{name}": value for name, value in changed.items()}
+        words = [word for pair in options.items() for word in pair]
+        return main(["judge", str(yard / "problems" / "double_it"), str(kernel), *words, "--quick", *more])
+
+    return run
+
+
+def retried(run: Callable[[], int], capsys: pytest.CaptureFixture[str]) -> tuple[int, str, str]:
+    """Exit status, stdout and stderr; once more where the machine was too busy to measure."""
+    for _ in range(4):
+        code = run()
+        said = capsys.readouterr()
+        if "disturbed" not in said.out:
+            break
+    return code, said.out, said.err
+
+
+def test_a_passing_kernel_gives_a_table_a_file_and_status_zero(
+    judge_command: Callable[..., int], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "made" / "on" / "demand" / "result.json"
+    code, said, progress = retried(lambda: judge_command("--json", str(out)), capsys)
+    assert code == 0 and "double_it [cpp]" in said and ": passed" in said
+    lines = said.splitlines()
+    assert any(line.split()[0] == "n=1000" for line in lines) and any(line.split()[0] == "n=50000" for line in lines)
+    assert "building" in progress and "measuring workload 1" in progress
+    stored = EvaluationResult.model_validate_json(out.read_text())
+    assert stored.passed and len(stored.workloads) == 2 and list(out.parent.iterdir()) == [out]
+
+
+def test_a_failing_kernel_gives_its_checks_and_status_one(
+    judge_command: Callable[..., int], yard: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bad = write_kernel(yard / "bad", whole_kernel("return 9;", yard / "problems" / "double_it"))
+    assert judge_command(kernel=bad) == 1
+    said = capsys.readouterr().out
+    assert "runtime_error" in said and "returned 9" in said and "fail runs" in said
+
+
+def test_the_problems_own_baseline_is_judged_once_and_scores_are_shown(
+    judge_command: Callable[..., int], yard: Path, tmp_path: Path, cache_dir: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kept = cache_dir / "baselines"
+    shutil.rmtree(kept, ignore_errors=True)
+    for _ in range(4):
+        code, said, progress = retried(lambda: judge_command(baseline="auto"), capsys)
+        if kept.is_dir():
+            break  # else the baseline met a busy machine
+    assert code == 0 and "baseline: measuring" in progress
+    row = next(line for line in said.splitlines() if line.split()[0] == "n=50000").split()
+    assert len(row) == 7 and 0 < float(row[-1]) <= 1 and float(row[3]) > 0
+    code, again, progress = retried(lambda: judge_command(baseline="auto"), capsys)
+    assert code == 0 and "baseline:" not in progress
+    (file,) = kept.iterdir()
+    code, given, _ = retried(lambda: judge_command(baseline=str(file)), capsys)
+    assert code == 0 and row[3] in given and row[3] in again
+    (yard / "problems" / "double_it" / "baseline.py").write_text("def run(x, y):\n    y.copy_(x + x)\n")
+    retried(lambda: judge_command(baseline="auto"), capsys)
+    assert file.is_file() and len(list(kept.iterdir())) <= 2  # another baseline, another file
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"baseline": "/nowhere/b.json"}, "/nowhere/b.json cannot be read: No such file"),
+        ({"hardware": "h200"}, "cpp kernels do not run on h200"),
+        ({"language": "cuda"}, "cuda kernels do not run on cpu"),
+    ],
+)
+def test_what_cannot_be_done_is_said_in_a_line_with_status_two(
+    judge_command: Callable[..., int], capsys: pytest.CaptureFixture[str], changed: dict[str, str], said: str
+) -> None:
+    assert judge_command(**changed) == 2
+    err = capsys.readouterr().err
+    assert err.startswith("kernelyard judge: ") and said in err and "Traceback" not in err
+
+
+def test_a_gpu_that_is_not_there_is_named(
+    yard: Path, cache_dir: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    if any(Path("/dev").glob("nvidia[0-9]*")):
+        pytest.skip("this host has a GPU")
+    problem = str(yard / "problems" / "double_it")
+    assert main(["judge", problem, str(yard / "kernel"), "--language", "cuda", "--hardware", "h200",
+                 "--cache-dir", str(cache_dir), "--baseline", "none"]) == 2
+    assert "h200 needs an NVIDIA GPU" in capsys.readouterr().err
+
+
+def test_a_directory_that_is_missing_is_named(
+    judge_command: Callable[..., int], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert judge_command(kernel=tmp_path / "absent") == 2
+    assert "absent is not a directory" in capsys.readouterr().err
+
+
+def test_a_baseline_file_that_is_no_result_is_refused_by_field(
+    judge_command: Callable[..., int], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "b.json").write_text('{"problem": 3}')
+    assert judge_command(baseline=str(tmp_path / "b.json")) == 2
+    assert "b.json is no evaluation result: problem" in capsys.readouterr().err
+
+
+@pytest.fixture
+def clone(yard: Path) -> Path:
+    """A clone of a solutions repository: problems/ and solutions/double_it/cpp-cpu with a claim."""
+    solution = yard / "solutions" / "double_it" / "cpp-cpu"
+    shutil.copytree(yard / "kernel", solution)
+    claim(solution, kernel_digest(yard / "kernel"))
+    (solution / "solution.json").write_text(json.dumps({"problem": "double_it", "commit": "0" * 40}))
+    return solution
+
+
+def claim(solution: Path, digest: str, **more: Any) -> None:
+    (solution / "result.json").write_text(result({"w0": 2.0, "w1": 20.0}, digest=digest, **more).model_dump_json())
+
+
+def verify(solution: Path, cache_dir: Path, *more: str) -> int:
+    return main(["verify", str(solution), "--cache-dir", str(cache_dir), *more])
+
+
+def test_a_clone_verifies_by_itself_on_another_device_without_comparing_times(
+    clone: Path, cache_dir: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "verify.json"
+    code, said, _ = retried(lambda: verify(clone, cache_dir, "--json", str(out)), capsys)
+    assert code == 0 and "agrees: passed again" in said and "not comparable" in said
+    stored = json.loads(out.read_text())
+    assert stored["agrees"] is True and stored["ratio"] > 0
+    assert EvaluationResult.model_validate(stored["measured"]).passed
+
+
+def test_files_that_are_not_those_that_were_measured_disagree(
+    clone: Path, cache_dir: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with (clone / "kernel.cpp").open("a") as source:
+        source.write("// one line more\n")
+    code, said, _ = retried(lambda: verify(clone, cache_dir), capsys)
+    assert code == 1 and "not the files that were measured" in said
+
+
+def test_a_solution_that_no_longer_passes_disagrees(
+    clone: Path, cache_dir: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (clone / "kernel.cpp").write_text(whole_kernel("return 1;", clone.parents[2] / "problems" / "double_it"))
+    claim(clone, "")
+    assert verify(clone, cache_dir) == 1
+    assert "DISAGREES: claimed passed, measured runtime_error" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("spoil", "said"),
+    [
+        (lambda c: (c / "result.json").unlink(), "result.json cannot be read"),
+        (lambda c: (c / "result.json").write_text("{"), "is no evaluation result"),
+        (lambda c: shutil.rmtree(c.parents[2] / "problems"), "there is no problems/double_it above"),
+    ],
+)
+def test_a_directory_that_is_no_solution_is_refused_with_status_two(
+    clone: Path, cache_dir: Path, capsys: pytest.CaptureFixture[str], spoil: Callable[[Path], object], said: str
+) -> None:
+    spoil(clone)
+    assert verify(clone, cache_dir) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_a_claim_holds_within_the_noise_of_both_and_not_beyond() -> None:
+    claimed = result({"a": 10, "b": 100}, spread=0.02)
+    within = compare_with_claim(claimed, result({"a": 11, "b": 110}, spread=0.02))
+    assert within["agrees"] is True and within["ratio"] == pytest.approx(1.1)
+    assert within["noise"] == pytest.approx(0.25 + 0.04)
+    for factor in (1.4, 0.6):
+        assert compare_with_claim(claimed, result({"a": 10 * factor, "b": 100 * factor}))["agrees"] is False
+
+
+def test_results_without_a_common_workload_cannot_agree() -> None:
+    assert compare_with_claim(result({"a": 1}), result({"b": 1}))["agrees"] is False
+
+
+def test_the_table_shows_score_and_speedup_where_a_baseline_is_known() -> None:
+    text = render(result({"w0": 10.0}), result({"w0": 25.0}))
+    # T_SOL 2.5: S = 1 / (1 + (10 − 2.5) / (25 − 2.5)) = 0.75
+    row = next(line for line in text.splitlines() if line.split()[0] == "n=0").split()
+    assert row == ["n=0", "10.00", "0.00", "25.00", "2.50", "2.50", "0.750"]
+    without = render(result({"w0": 10.0}), None)
+    assert next(line for line in without.splitlines() if line.split()[0] == "n=0").split()[-2:] == ["-", "-"]
+
+
+def test_devices_lists_this_host_and_its_sandbox(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["devices", "--json", str(tmp_path / "d.json")]) == 0
+    said = capsys.readouterr().out
+    stored = json.loads((tmp_path / "d.json").read_text())
+    assert "cpu" in said and "sandbox: " in said
+    assert stored["devices"][-1]["hardware"] == "cpu" and stored["devices"][-1]["uuid"].startswith("CPU-")
+
+
+def test_a_result_file_that_cannot_be_written_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["devices", "--json", "/proc/none/d.json"]) == 2
+    assert "/proc/none/d.json cannot be written" in capsys.readouterr().err
