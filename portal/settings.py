@@ -1,8 +1,12 @@
 """Settings of the portal. Everything an operator may set is an environment variable named KERNELYARD_*.
 
 KERNELYARD_HOME          run-time data: repositories, SQLite, caches (default: ./var beside manage.py)
-KERNELYARD_DATABASE_URL  postgresql://user:password@host/name for fleets; ?host=/dir for a socket (default: SQLite)
-KERNELYARD_SECRET_KEY    signing key (default: generated once, kept mode 0600 under the home)
+KERNELYARD_DATABASE_URL  postgresql://user:password@host/name for fleets (default: SQLite); ?host=/dir for a socket,
+                         ?sslmode=verify-full&sslrootcert=/file between hosts
+KERNELYARD_GIT_URL       only on further hosts of a fleet: the portal's attempts repository as reached from there,
+                         such as http://portal:8000/git/attempts.git (default: this is the portal's own host)
+KERNELYARD_SECRET_KEY    signing key, the same on all hosts of a fleet (default: on the portal's host generated once,
+                         kept mode 0600 as secret_key under the home)
 KERNELYARD_DEBUG         1 turns on Django's debug pages (default: off)
 KERNELYARD_ALLOWED_HOSTS comma-separated host names (default: localhost and loopback addresses)
 KERNELYARD_PUBLIC_URL    the portal's address as agents and visitors reach it (default: http://127.0.0.1:8000)
@@ -31,14 +35,32 @@ PROTOCOL_PATH = BASE_DIR / "protocol.md"
 ATTEMPTS_REPOSITORY = KERNELYARD_HOME / "attempts.git"
 SOLUTIONS_REPOSITORY = KERNELYARD_HOME / "solutions.git"
 CACHE_DIR = KERNELYARD_HOME / "cache"
+# Where it is set, this host only judges: kernels come from a mirror, and the repositories are written elsewhere.
+GIT_URL = os.environ.get("KERNELYARD_GIT_URL", "").strip().rstrip("/")
+ATTEMPTS_MIRROR = KERNELYARD_HOME / "attempts-mirror.git"
+if GIT_URL:
+    from agentcore.gitstore.mirror import check_url
+
+    try:
+        check_url(GIT_URL)
+    except ValueError as error:
+        raise ImproperlyConfigured(f"KERNELYARD_GIT_URL: {error}") from None
 PUBLIC_URL = os.environ.get("KERNELYARD_PUBLIC_URL", "http://127.0.0.1:8000").rstrip("/")
 
 
 def _secret_key() -> str:
-    """The signing key: from the environment, or generated once into a file only its owner reads."""
+    """The signing key: from the environment, or generated once into a file only its owner reads.
+
+    A further host of a fleet must be given the portal's: with a key of its own it could read no message of the queue.
+    """
     if key := os.environ.get("KERNELYARD_SECRET_KEY"):
         return key
     path = KERNELYARD_HOME / "secret_key"
+    if GIT_URL and not path.exists():
+        raise ImproperlyConfigured(
+            "KERNELYARD_GIT_URL is set, so this host needs the portal's signing key: copy secret_key from the "
+            f"portal's KERNELYARD_HOME to {path} (mode 0600), or set KERNELYARD_SECRET_KEY to what it holds"
+        )
     try:
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     except FileExistsError:
@@ -47,6 +69,9 @@ def _secret_key() -> str:
         key = secrets.token_urlsafe(50)
         file.write(key)
     return key
+
+
+_DATABASE_OPTIONS = {"sslmode", "sslrootcert", "sslcert", "sslkey", "connect_timeout"}
 
 
 def _databases() -> dict[str, dict[str, object]]:
@@ -66,16 +91,21 @@ def _databases() -> dict[str, dict[str, object]]:
     parts = urlsplit(url)
     if parts.scheme not in ("postgres", "postgresql"):
         raise ImproperlyConfigured(f"KERNELYARD_DATABASE_URL: scheme {parts.scheme!r} is not postgresql")
+    query = dict(parse_qsl(parts.query))
+    # A socket directory goes into the query (?host=/run/postgresql): a URL's host name loses its case.
+    host = query.pop("host", "") or unquote(parts.hostname or "")
+    if unknown := set(query) - _DATABASE_OPTIONS:
+        raise ImproperlyConfigured(f"KERNELYARD_DATABASE_URL: {', '.join(sorted(unknown))} is not an option of it")
     return {
         "default": {
             "ENGINE": "django.db.backends.postgresql",
             "NAME": unquote(parts.path.lstrip("/")),
             "USER": unquote(parts.username or ""),
             "PASSWORD": unquote(parts.password or ""),
-            # A socket directory goes into the query (?host=/run/postgresql): a URL's host name loses its case.
-            "HOST": dict(parse_qsl(parts.query)).get("host") or unquote(parts.hostname or ""),
+            "HOST": host,
             "PORT": str(parts.port or ""),
             "CONN_MAX_AGE": 60,
+            "OPTIONS": query,
         }
     }
 
@@ -201,10 +231,12 @@ Q_CLUSTER = {
     "poll": 0.5,
     "save_limit": 1000,
     "label": "Queue",
-    # One cluster per hardware class: the one named above serves `cpu` and the housekeeping, on the portal's host;
-    # each GPU class has its own, started as `manage.py fleet --hardware h200` on every host with such GPUs.
-    "ALT_CLUSTERS": {"b200": {}, "h200": {}, "h100": {}},
+    # One cluster per hardware class, started as `manage.py fleet --hardware h200` on every host with such GPUs. The
+    # one named above also takes what waits for `cpu`, and does the housekeeping: it runs on the portal's host only.
+    "broker_class": "portal.evaluations.broker.Broker",
+    "ALT_CLUSTERS": {"b200": {}, "h200": {}, "h100": {}, "cpu": {}},
 }
+GIT_FETCH_TIMEOUT_S = 120  # both tries together; counted as part of the evaluation's deadline
 EVALUATION_LEASE_S = 30
 EVALUATION_MAX_CLAIMS = 3
 EVALUATION_RETRY_PAUSE_S = 30  # times the number of claims so far, after a failure that is not the attempt's fault

@@ -49,9 +49,8 @@ class Claim:
 
 
 def cluster_name(hardware: HardwareName | str) -> str:
-    """The django-q2 cluster that serves a hardware class: the default one for ``cpu``, its own for each GPU class."""
-    hardware = HardwareName(hardware)
-    return str(settings.Q_CLUSTER["name"]) if hardware is HardwareName.CPU else hardware.value
+    """The django-q2 cluster that serves a hardware class. That of ``cpu`` is served by the portal's own one too."""
+    return HardwareName(hardware).value
 
 
 def wake(hardware: HardwareName | str) -> None:
@@ -143,13 +142,24 @@ def give_up(claim: Claim, message: str) -> bool:
     return release(claim, message, pause=pause)
 
 
-def release(claim: Claim, message: str = "", *, pause: timedelta = timedelta(0)) -> bool:
+def hand_back(claim: Claim, message: str) -> bool:
+    """This host could not begin, and the evaluation has no part in it: queue again after a pause, and count no claim.
+
+    So no outage ends an evaluation, however long it lasts. False: the lease was already lost.
+    """
+    return release(claim, message, pause=timedelta(seconds=settings.EVALUATION_RETRY_PAUSE_S), counted=False)
+
+
+def release(
+    claim: Claim, message: str = "", *, pause: timedelta = timedelta(0), counted: bool = True
+) -> bool:
     """Put a claimed row back into the queue, claimable after ``pause``. False: the lease was already lost."""
     with transaction.atomic():
         released = bool(
             _held(claim).update(
                 state=Evaluation.State.QUEUED, lease_token="", lease_expires_at=None, started_at=None,
                 message=message[:MESSAGE_LIMIT], not_before=timezone.now() + pause if pause else None,
+                claims=F("claims") if counted else F("claims") - 1,
             )
         )
         if released:

@@ -1,21 +1,18 @@
-"""The one django-q2 schedule of the portal: housekeeping every minute, on the default cluster."""
+"""The django-q2 schedules of the portal, on its own cluster: housekeeping every minute, packing every hour."""
 
 from __future__ import annotations
 
 HOUSEKEEPING = "housekeeping"
+PACKING = "packing"
 
 
 def ensure_schedule(**_: object) -> None:
-    """Create or correct the schedule. Runs after every migrate, and may run at any other time."""
+    """Create or correct the schedules. Runs after every migrate, and may run at any other time."""
     from django_q.models import Schedule
 
-    Schedule.objects.update_or_create(
-        name=HOUSEKEEPING,
-        defaults={
-            "func": "portal.evaluations.tasks.tick",
-            "schedule_type": Schedule.MINUTES,
-            "minutes": 1,
-            "repeats": -1,
-            "cluster": None,
-        },
-    )
+    wanted = {
+        HOUSEKEEPING: {"func": "portal.evaluations.tasks.tick", "schedule_type": Schedule.MINUTES, "minutes": 1},
+        PACKING: {"func": "portal.evaluations.tasks.pack", "schedule_type": Schedule.HOURLY},
+    }
+    for name, timing in wanted.items():
+        Schedule.objects.update_or_create(name=name, defaults={**timing, "repeats": -1, "cluster": None})

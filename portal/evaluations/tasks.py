@@ -1,7 +1,7 @@
-"""What django-q2 runs: `work` (judge what is queued) and `tick` (housekeeping, once a minute). Both always return.
+"""What django-q2 runs: `work` (judge what is queued), `tick` (every minute) and `pack` (every hour). All always return.
 
 A message only says "there may be work"; losing one or running one twice changes nothing. Results never travel through
-django-q2.
+django-q2. The repositories are read and written on the portal's host alone, where KERNELYARD_GIT_URL is not set.
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ from pathlib import Path
 
 from django.conf import settings
 
+from agentcore.gitstore import AttemptsRepository, SolutionsRepository
 from agentcore.vocabulary import HardwareName
-from portal.evaluations import queue
+from portal.evaluations import fleet, queue
 from portal.evaluations.worker import Worker
 
 logger = logging.getLogger(__name__)
@@ -47,12 +48,25 @@ def tick() -> dict[str, object]:
     from portal.solutions import publishing
 
     done: dict[str, object] = {"reaped": _guarded(queue.reap)}
-    if Path(settings.ATTEMPTS_REPOSITORY).exists():
+    if _is_here(settings.ATTEMPTS_REPOSITORY):
+        _guarded(fleet.announce_key)
         done["attempts"] = _guarded(lambda: len(intake.reconcile()))
         done["notes"] = _guarded(notes.write)
-    if Path(settings.SOLUTIONS_REPOSITORY).exists():
+    if _is_here(settings.SOLUTIONS_REPOSITORY):
         done["solutions"] = _guarded(lambda: len(publishing.reconcile()))
     done["woken"] = _guarded(queue.wake_all)
+    return done
+
+
+def pack() -> dict[str, object]:
+    """Pack the repositories of the portal's host, so that listing and serving them stays fast."""
+    done: dict[str, object] = {}
+    for name, kind, path in (
+        ("attempts", AttemptsRepository, settings.ATTEMPTS_REPOSITORY),
+        ("solutions", SolutionsRepository, settings.SOLUTIONS_REPOSITORY),
+    ):
+        if _is_here(path):
+            done[name] = _guarded(lambda kind=kind, path=path: _pack(kind, path))
     return done
 
 
@@ -60,8 +74,19 @@ def _after_each() -> None:
     from portal.attempts import notes
 
     _guarded(queue.reap)
-    if Path(settings.ATTEMPTS_REPOSITORY).exists():
+    if _is_here(settings.ATTEMPTS_REPOSITORY):
         _guarded(notes.write)
+
+
+def _is_here(repository: Path) -> bool:
+    """Whether this is the portal's host and it has the repository."""
+    return not settings.GIT_URL and Path(repository).exists()
+
+
+def _pack(kind: type[AttemptsRepository | SolutionsRepository], path: Path) -> str:
+    with kind.open(path) as repository:
+        repository.pack()
+    return "packed"
 
 
 def _guarded(step: Callable[[], object]) -> object:

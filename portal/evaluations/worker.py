@@ -1,7 +1,7 @@
 """Judging one claimed evaluation after another, in a django-q2 worker process of one hardware class.
 
 The worker never touches torch or CUDA: a `JudgeService` child process does, kept up between evaluations. The worker
-only claims rows, exports the kernel from git, keeps the lease alive and records what the judge says. It never raises:
+only claims rows, has the kernel exported, keeps the lease alive and records what the judge says. It never raises:
 whatever goes wrong becomes a requeued row or an `infra_error`. Not for queue rules (queue.py).
 """
 
@@ -21,13 +21,13 @@ from typing import Protocol
 from django.conf import settings
 from django.db import DatabaseError, connection
 
-from agentcore.gitstore import AttemptsRepository, GitStoreError
+from agentcore.gitstore import GitStoreError, Unreachable
 from agentcore.judge.result import EvaluationResult
-from agentcore.vocabulary import AttemptRef, HardwareName, Language, Verdict
-from portal.evaluations import queue
+from agentcore.vocabulary import HardwareName, Language, Verdict
+from portal.evaluations import materials, queue
+from portal.evaluations.materials import WrongProblem
 from portal.evaluations.models import Evaluation
 from portal.evaluations.queue import Claim
-from portal.problems.models import Problem
 
 logger = logging.getLogger(__name__)
 
@@ -67,21 +67,25 @@ class Worker:
         self._judge: Judge | None = None
         self._lock = threading.RLock()
         self._idle: threading.Timer | None = None
+        self._portal_lost = False
 
     def run(self, *, budget_s: float, after_each: Callable[[], object] = lambda: None) -> tuple[int, bool]:
         """Judge rows until none is left or ``budget_s`` seconds passed. Returns (judged, whether rows may be left).
 
+        Where the portal's git address does not answer, rows are left to hosts that reach it, or until it answers.
         ``after_each`` runs between evaluations; it must not raise.
         """
         self._cancel_idle_close()
         started, judged = time.monotonic(), 0
         try:
             while time.monotonic() - started < budget_s:
+                if not self._portal_answers():
+                    return judged, False
                 claim = queue.claim(self.hardware, self.name)
                 if claim is None:
                     return judged, False
-                self._judge_one(claim)
-                judged += 1
+                if self._judge_one(claim):
+                    judged += 1
                 after_each()
             return judged, True
         finally:
@@ -92,58 +96,73 @@ class Worker:
         self._cancel_idle_close()
         self._drop_judge()
 
-    def _judge_one(self, claim: Claim) -> None:
+    def _portal_answers(self) -> bool:
+        """Look again after a fetch failed: claiming the whole queue only to hand it back would help nobody."""
+        if self._portal_lost:
+            try:
+                materials.mirror().check()
+            except GitStoreError as error:
+                logger.warning("%s claims nothing: %s", self.name, error)
+                return False
+            self._portal_lost = False
+        return True
+
+    def _judge_one(self, claim: Claim) -> bool:
+        """Judge one row, or put it back. False: nothing was tried, because its kernel could not be had."""
         heartbeat = Heartbeat(claim)
         try:
             evaluation = Evaluation.objects.select_related("attempt__problem").get(pk=claim.evaluation_id)
             with heartbeat:
                 result = self._measure(evaluation, should_abort=lambda: heartbeat.lost)
             if heartbeat.lost:
-                return
-            imported = Problem.objects.values_list("digest", flat=True).get(pk=evaluation.attempt.problem_id)
-            if result.problem_digest != imported:
-                queue.give_up(
-                    claim, f"the files in {evaluation.attempt.problem.directory()} on {self.name} are not the problem "
-                           f"as imported; run importproblems, or update this host",
-                )
-            elif result.verdict is Verdict.INFRA_ERROR and not claim.is_last:
+                return True
+            # Looked at before measuring too; whatever the judge read is what counts.
+            materials.require_imported(evaluation.attempt.problem, result.problem_digest, self.name)
+            if result.verdict is Verdict.INFRA_ERROR and not claim.is_last:
                 queue.give_up(claim, result.message or "the judge reported an infrastructure error")
             else:
                 queue.finish(claim, result)
+        except Unreachable as error:
+            self._portal_lost = True
+            logger.warning("evaluation %s is handed back: %s", claim.evaluation_id, error)
+            self._put_back(queue.hand_back, claim, f"{self.name}: {error}")
+            return False
+        except WrongProblem as error:
+            logger.error("evaluation %s: %s", claim.evaluation_id, error)
+            self._put_back(queue.give_up, claim, str(error))
         except BaseException as error:
             # BaseException: django-q2's timeout is a SystemExit. The judge's state is unknown, so it goes too.
             self._drop_judge()
             if heartbeat.lost:
                 logger.warning("evaluation %s: lease lost while judging, judge stopped", claim.evaluation_id)
-                return
+                return True
             logger.exception("evaluation %s could not be judged", claim.evaluation_id)
-            self._give_up(claim, f"{type(error).__name__}: {error}")
+            self._put_back(queue.give_up, claim, f"{type(error).__name__}: {error}")
+        return True
 
-    def _give_up(self, claim: Claim, message: str) -> None:
+    def _put_back(self, how: Callable[[Claim, str], bool], claim: Claim, message: str) -> None:
         try:
-            queue.give_up(claim, message)
+            how(claim, message)
         except DatabaseError:
             # The lease expires by itself and the reaper requeues the row.
             logger.exception("evaluation %s could not be given back", claim.evaluation_id)
 
     def _measure(self, evaluation: Evaluation, should_abort: Callable[[], bool]) -> EvaluationResult:
-        attempt = evaluation.attempt
+        attempt, started = evaluation.attempt, time.monotonic()
+        problem = materials.problem_directory(attempt.problem, self.name)
         exports = Path(settings.CACHE_DIR) / "exports"
         exports.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=f"evaluation-{evaluation.pk}-", dir=exports) as directory:
             Path(directory).chmod(0o755)  # the sandbox reads it under another uid
             kernel = Path(directory) / "kernel"
-            with AttemptsRepository.open(Path(settings.ATTEMPTS_REPOSITORY)) as repository:
-                if not repository.has_commit(attempt.commit):
-                    raise GitStoreError(f"commit {attempt.commit} is not in {repository.path} on this host")
-                repository.export_kernel(attempt.commit, AttemptRef.parse(attempt.ref), kernel)
+            materials.export_kernel(attempt, kernel)
             with self._lock:
                 if self._judge is None:
                     self._judge = self._judge_factory(self.hardware)
                 judge = self._judge
             return judge.evaluate(
-                attempt.problem.directory(), kernel, Language(attempt.language),
-                deadline_s=settings.EVALUATION_DEADLINE_S, should_abort=should_abort,
+                problem, kernel, Language(attempt.language),
+                deadline_s=settings.EVALUATION_DEADLINE_S - (time.monotonic() - started), should_abort=should_abort,
             )
 
     def _drop_judge(self) -> None:

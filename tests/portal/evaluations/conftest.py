@@ -47,12 +47,9 @@ def sqlite_deployment(tmp_path, migrated_sqlite) -> Deployment:
     return Deployment(home)
 
 
-@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
-def deployment(request, tmp_path) -> Deployment:
-    """A deployment with an empty, migrated database; each test runs on SQLite and on PostgreSQL."""
-    if request.param == "sqlite":
-        return request.getfixturevalue("sqlite_deployment")
-    url, programs, socket = request.getfixturevalue("postgres")
+@pytest.fixture
+def postgres_deployment(tmp_path, postgres) -> Deployment:
+    url, programs, socket = postgres
     name = f"test{next(_serial)}"
     subprocess.run(
         [programs / "createdb", "-h", socket, "-U", "kernelyard", "-T", "template_kernelyard", name],
@@ -61,3 +58,9 @@ def deployment(request, tmp_path) -> Deployment:
     home = tmp_path / "postgres-home"
     home.mkdir()
     return Deployment(home, {"KERNELYARD_DATABASE_URL": url.format(name=name)})
+
+
+@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
+def deployment(request, tmp_path) -> Deployment:
+    """A deployment with an empty, migrated database; each test runs on SQLite and on PostgreSQL."""
+    return request.getfixturevalue(f"{request.param}_deployment")

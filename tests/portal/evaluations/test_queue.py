@@ -23,7 +23,7 @@ def test_enqueue_writes_the_row_and_wakes_the_cluster_of_its_hardware():
     attempt = make.make_attempt()
     queue.enqueue(attempt, "cpu", reason="push")
     queue.enqueue(attempt, "h200", reason="push")
-    assert sorted(OrmQ.objects.values_list("key", flat=True)) == ["h200", "kernelyard"]
+    assert sorted(OrmQ.objects.values_list("key", flat=True)) == ["cpu", "h200"]
     message = OrmQ.objects.get(key="h200")
     assert (message.task["func"], message.task["args"]) == ("portal.evaluations.tasks.work", ("h200",))
 

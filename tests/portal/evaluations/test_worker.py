@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import socket
 import time
+from datetime import timedelta
 
 import pytest
 from django.conf import settings as django_settings
@@ -10,14 +12,20 @@ from django.core.management import call_command
 from django.utils import timezone
 from django_q.exceptions import TimeoutException
 from django_q.models import OrmQ, Schedule
+from django_q.signing import SignedPackage
+from django_q.tasks import async_task
 
+from agentcore.gitstore import AttemptsRepository, mirror
 from agentcore.judge.service import JudgeDied
-from agentcore.vocabulary import Verdict
+from agentcore.vocabulary import AttemptRef, Verdict
 from portal.attempts import intake
 from portal.attempts.models import Attempt
-from portal.evaluations import queue, tasks, worker
+from portal.evaluations import materials, queue, tasks, worker
+from portal.evaluations.broker import Broker
 from portal.evaluations.models import Evaluation
+from portal.evaluations.schedule import ensure_schedule
 from portal.evaluations.worker import Worker
+from portal.events.models import Event
 from portal.problems.models import Problem
 from tests.portal import factories as make
 from tests.portal import repositories as repos
@@ -197,7 +205,7 @@ def test_housekeeping_finds_missed_hooks_lost_messages_and_dead_leases(attempt, 
     done = tasks.tick()
     assert done["reaped"] == [stale.evaluation_id]
     assert done["attempts"] == 1
-    assert OrmQ.objects.filter(key="kernelyard").exists()
+    assert OrmQ.objects.filter(key="cpu").exists()
     assert Attempt.objects.count() == 2
 
 
@@ -219,3 +227,123 @@ def test_migrating_again_keeps_one_schedule():
     assert Schedule.objects.get(name="housekeeping").minutes == 1
 
 
+
+
+@pytest.fixture
+def other_host(settings, tmp_path, monkeypatch):
+    """Makes the worker of this test one of another host, given the portal's git address as reached from there."""
+    monkeypatch.setattr(mirror, "RETRY_PAUSE_S", 0.01)
+
+    def at(url: str) -> None:
+        settings.GIT_URL = url
+        settings.ATTEMPTS_MIRROR = tmp_path / "other-home" / "attempts-mirror.git"
+
+    return at
+
+
+def closed_address() -> str:
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        return f"http://127.0.0.1:{unused.getsockname()[1]}/git/attempts.git"
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_portal_out_of_reach_costs_no_evaluation_a_claim_and_is_awaited(other_host, live_server, attempt, judge):
+    second = queue.enqueue(attempt, "cpu")
+    address = closed_address()
+    other_host(address)
+    machine = Worker("cpu", judge)
+    for _ in range(5):  # more often than an evaluation may be claimed
+        assert machine.run(budget_s=60) == (0, False)
+        Evaluation.objects.update(not_before=None)
+    first, untouched = Evaluation.objects.order_by("id")
+    assert (first.state, first.claims, first.verdict) == ("queued", 0, "")
+    for part in (machine.name, address, attempt.ref, attempt.commit):
+        assert part in first.message
+    assert (untouched.pk, untouched.claims, untouched.message) == (second.pk, 0, ""), "one row found out for all"
+    assert Event.objects.filter(kind="evaluation.requeued").count() == 1
+    assert judge.started == []
+
+    other_host(f"{live_server.url}/git/attempts.git")
+    assert machine.run(budget_s=60) == (2, False)
+    assert list(Evaluation.objects.values_list("state", "verdict", "claims")) == [("done", "passed", 1)] * 2
+    assert judge.started[0].seen == [{"kernel.cpp": b"int kernel;"}] * 2
+    machine.close()
+
+
+def test_fetching_counts_as_part_of_the_evaluations_time(attempt, judge, monkeypatch, settings):
+    settings.EVALUATION_DEADLINE_S = 100
+    given = []
+    monkeypatch.setattr(judge, "evaluate", lambda *a, deadline_s, should_abort: given.append(deadline_s) or 1 / 0)
+    export = materials.export_kernel
+    monkeypatch.setattr(materials, "export_kernel", lambda *a: time.sleep(0.2) or export(*a))
+    Worker("cpu", judge).run(budget_s=60)
+    assert 90 < given[0] < 99.8
+
+
+def test_other_files_of_the_problem_are_noticed_before_any_measuring(attempt, judge, settings):
+    settings.EVALUATION_MAX_CLAIMS = 1
+    reference = Problem.objects.get().directory() / "reference.py"
+    reference.write_text(reference.read_text() + "# edited\n")
+    Worker("cpu", judge).run(budget_s=60)
+    row = Evaluation.objects.get()
+    assert row.verdict == "infra_error"
+    for part in (str(reference.parent), Problem.objects.get().digest[:12], "update this host's checkout"):
+        assert part in row.message
+    assert judge.started == []
+
+
+def test_a_problem_that_this_host_does_not_have_is_named(attempt, judge, settings):
+    settings.EVALUATION_MAX_CLAIMS = 1
+    Problem.objects.update(source_path="/only/on/the/portal")
+    settings.PROBLEMS_DIR = settings.KERNELYARD_HOME / "nothing"
+    Worker("cpu", judge).run(budget_s=60)
+    row = Evaluation.objects.get()
+    assert row.verdict == "infra_error"
+    assert f"scale cannot be read from {settings.PROBLEMS_DIR / 'scale'}" in row.message
+
+
+def test_another_host_neither_notes_nor_indexes_nor_packs(other_host, attempt):
+    repos.push("scale", "ada", "int second;")
+    other_host(closed_address())
+    assert tasks.tick() == {"reaped": [], "woken": []}
+    assert tasks.pack() == {}
+    tasks._after_each()
+    assert Attempt.objects.count() == 1
+    assert Attempt.objects.get().note_written_at is None
+
+
+def test_the_portals_repositories_are_packed_and_lose_nothing(attempt):
+    before = sum(1 for path in (django_settings.ATTEMPTS_REPOSITORY / "objects").glob("??/*"))
+    assert before
+    assert tasks.pack() == {"attempts": "packed", "solutions": "packed"}
+    assert not list((django_settings.ATTEMPTS_REPOSITORY / "objects").glob("??/*"))
+    with AttemptsRepository.open(django_settings.ATTEMPTS_REPOSITORY) as repository:
+        assert repository.read_kernel(attempt.commit, AttemptRef.parse(attempt.ref)) == {"kernel.cpp": b"int kernel;"}
+
+
+def test_housekeeping_and_packing_are_scheduled_for_the_portals_own_cluster():
+    ensure_schedule()
+    rows = Schedule.objects.order_by("name").values_list("name", "func", "schedule_type", "minutes", "cluster")
+    assert list(rows) == [
+        ("housekeeping", "portal.evaluations.tasks.tick", Schedule.MINUTES, 1, None),
+        ("packing", "portal.evaluations.tasks.pack", Schedule.HOURLY, None, None),
+    ]
+
+
+def test_only_the_portals_own_cluster_takes_housekeeping_and_it_takes_cpu_work_too(attempt):
+    async_task("portal.evaluations.tasks.tick", cluster="kernelyard")
+    OrmQ.objects.filter(key="cpu").update(lock=timezone.now() - timedelta(hours=1))
+    queue.wake("h200")
+    OrmQ.objects.update(lock=timezone.now() - timedelta(seconds=1))
+
+    def taken_by(cluster: str) -> list[str]:
+        broker, found = Broker(list_key=cluster), []
+        while messages := broker.dequeue():
+            found += [SignedPackage.loads(payload)["func"].rpartition(".")[2] for _, payload in messages]
+        OrmQ.objects.update(lock=timezone.now() - timedelta(seconds=1))
+        return found
+
+    assert taken_by("cpu") == ["work"]
+    assert taken_by("h200") == ["work"]
+    assert taken_by("kernelyard") == ["tick", "work"]

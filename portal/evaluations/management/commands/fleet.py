@@ -6,16 +6,18 @@ import os
 import sys
 
 from django.conf import settings
-from django.core.management.base import BaseCommand
+from django.core.management.base import BaseCommand, CommandError
+from django.db import connection
 
 from agentcore.vocabulary import HardwareName
-from portal.evaluations.queue import cluster_name
+from portal.evaluations import fleet
 
 
 class Command(BaseCommand):
     help = (
         "Run a django-q2 cluster that serves one hardware class on this host. Stop it with SIGTERM to this process "
-        "alone, never to its process group. The cpu cluster also does the portal's housekeeping."
+        "alone, never to its process group. On the portal's host the cpu cluster also does the housekeeping; any other "
+        "host needs KERNELYARD_DATABASE_URL, KERNELYARD_GIT_URL and the portal's signing key."
     )
 
     def add_arguments(self, parser) -> None:
@@ -23,10 +25,20 @@ class Command(BaseCommand):
         parser.add_argument("--workers", type=int, help="evaluations judged at the same time (default: 1)")
 
     def handle(self, *args, **options) -> None:
+        hardware = HardwareName(options["hardware"])
+        if options["workers"]:
+            settings.Q_CLUSTER["workers"] = options["workers"]
+        for what, value in fleet.description(hardware):
+            self.stdout.write(f"{what:9} {value}")
+        if found := fleet.obstacles():
+            raise CommandError("this host cannot join the fleet:\n" + "\n".join(f"- {reason}" for reason in found))
+        for warning in fleet.warnings():
+            self.stderr.write(self.style.WARNING(warning))
+        connection.close()
         # django-q2 reads its cluster's name from the environment when Django starts, so start again with it set.
         environment = dict(os.environ)
         environment.pop("Q_CLUSTER_NAME", None)
-        cluster = cluster_name(options["hardware"])
+        cluster = fleet.served_cluster(hardware)
         if cluster != settings.Q_CLUSTER["name"]:
             environment["Q_CLUSTER_NAME"] = cluster
         if options["workers"]:
