@@ -1,0 +1,143 @@
+"""The GPU target on a real device: an honest kernel, and the few failures that only a device can show.
+
+The corpus of GPU cheats is in tests/hacks.
+"""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from agentcore.judge.devices import gpus
+from agentcore.judge.evaluate import EvaluationRequest, Judge
+from agentcore.judge.result import EvaluationResult
+from agentcore.problems import Problem, load_problem
+from agentcore.sandbox import Sandbox
+from agentcore.vocabulary import CheckName, CheckStatus, HardwareName, Language, Verdict
+from tests.judge.conftest import DOUBLE, Bench, failing, workload, write_kernel
+
+pytestmark = pytest.mark.gpu
+
+ROOT = Path(__file__).resolve().parents[2]
+HONEST = """
+#include "problem.h"
+__global__ void twice(const float* x, float* y, int64_t n) {
+    const int64_t i = blockIdx.x * int64_t(blockDim.x) + threadIdx.x;
+    if (i < n) { BODY; y[i] = 2.0f * x[i]; }
+}
+extern "C" int kernel_launch(const float* x, float* y, int64_t n, cudaStream_t stream) {
+    if (n) twice<<<unsigned((n + 255) / 256), 256, 0, stream>>>(x, y, n);
+    AFTER;
+    return cudaGetLastError() != cudaSuccess;
+}
+"""
+
+
+def kernel(body: str = "", after: str = "") -> str:
+    return HONEST.replace("BODY;", body).replace("AFTER;", after)
+
+
+@pytest.fixture(scope="module")
+def gpu_judge(cache_dir: Path, sandbox: Sandbox) -> Judge:
+    known = [gpu["hardware"] for gpu in gpus() if gpu["hardware"]]
+    if not known:
+        pytest.skip("no NVIDIA GPU of a known class on this host")
+    if not (shutil.which("nvcc") or Path("/usr/local/cuda/bin/nvcc").exists()):
+        pytest.skip("nvcc is not on this host")
+    import torch
+
+    if not torch.cuda.is_available():
+        pytest.skip("this torch is built without CUDA")
+    return Judge(HardwareName(known[0]), cache_dir)
+
+
+def judged(
+    judge: Judge, problem: Problem, kernel_dir: Path, language: Language = Language.CUDA, **options: object
+) -> EvaluationResult:
+    return judge.evaluate(EvaluationRequest(**{  # type: ignore[arg-type]
+        "problem": problem, "kernel_dir": kernel_dir, "language": language, "hardware": judge.hardware,
+        "cache_dir": judge.cache_dir, "quick": True, **options,
+    }))
+
+
+@pytest.fixture
+def bench(tmp_path: Path, gpu_judge: Judge) -> Bench:
+    tmp_path.chmod(0o755)
+    return Bench(tmp_path, gpu_judge)
+
+
+def of(bench: Bench, source: str, n: int = 1 << 20, **options: object) -> EvaluationResult:
+    """The result for a CUDA source on y = 2x."""
+    directory = write_kernel(bench.root / f"kernel{abs(hash(source))}", source, Language.CUDA)
+    return judged(bench.judge, bench.problem(DOUBLE, [workload(axes={"n": n})]), directory, **options)
+
+
+def used_bytes() -> int:
+    import torch
+
+    free, total = torch.cuda.mem_get_info()
+    return total - free
+
+
+def test_the_suites_rmsnorm_passes_with_a_gated_time_above_the_bound(gpu_judge: Judge) -> None:
+    problem = load_problem(ROOT / "problems" / "rmsnorm_h4096")
+    result = judged(gpu_judge, problem, ROOT / "kernels_repo/kernels/rmsnorm_h4096/cuda")
+    assert result.verdict is Verdict.PASSED, result.message
+    for w in result.workloads:
+        assert w.timing_method == "gated" and w.latency_us is not None
+        if not w.heldout:
+            assert w.bound is not None and w.latency_us > w.bound.t_sol_us
+        assert {c.name for c in w.checks if c.status is CheckStatus.PASS} >= {
+            CheckName.INPUTS_INTACT, CheckName.GUARDS_INTACT, CheckName.OUTPUTS_WRITTEN, CheckName.COMPLETE_ON_TIME,
+            CheckName.STEADY_WORK, CheckName.CLOCK_AGREES, CheckName.QUIET_DEVICE,
+        }
+    assert result.stamp.device_uuid.startswith("GPU-") and result.stamp.driver and result.stamp.sm_clock_mhz
+
+
+@pytest.mark.parametrize("n", [0, 1, 255, 100_003])
+def test_sizes_down_to_nothing_pass(bench: Bench, n: int) -> None:
+    result = of(bench, kernel(), n)
+    assert result.verdict is Verdict.PASSED, result.message
+
+
+def test_a_write_to_an_input_is_refused_by_the_hardware_and_called_what_it_is(bench: Bench) -> None:
+    result = of(bench, kernel("((float*)x)[i] = 0;"))
+    assert result.verdict is Verdict.REWARD_HACK and CheckName.INPUTS_INTACT in failing(result)
+
+
+def test_a_kernel_that_waits_for_the_device_is_timed_by_slope_and_says_so(bench: Bench) -> None:
+    result = of(bench, kernel(after="cudaStreamSynchronize(stream);"))
+    assert result.verdict is Verdict.PASSED, result.message
+    (w,) = result.workloads
+    assert w.timing_method == "slope" and w.latency_us is not None and w.latency_us > 0
+    steady = next(c for c in w.checks if c.name is CheckName.STEADY_WORK)
+    assert steady.status is CheckStatus.SKIP and "slope" in steady.message
+
+
+def test_a_hung_kernel_times_out_and_frees_the_device_for_the_next(bench: Bench) -> None:
+    assert of(bench, kernel()).passed
+    before = used_bytes()
+    hung = of(bench, kernel("while (*(volatile const float*)x != 12345.0f) {}"))
+    assert hung.verdict is Verdict.TIMEOUT and CheckName.IN_TIME in failing(hung)
+    assert used_bytes() < before + (64 << 20)
+    again = of(bench, kernel("") + "// again\n")
+    assert again.verdict is Verdict.PASSED, again.message
+
+
+def test_a_device_error_is_a_runtime_error_and_the_next_is_unharmed(bench: Bench) -> None:
+    result = of(bench, kernel("*(volatile int*)nullptr = 1;"))
+    assert result.verdict is Verdict.RUNTIME_ERROR, result.message
+    assert of(bench, kernel()).passed
+
+
+def test_a_write_past_an_output_breaks_its_guard(bench: Bench) -> None:
+    result = of(bench, kernel("if (i == 0) y[n] = 1.0f;"), n=1000)
+    assert result.verdict is Verdict.REWARD_HACK and CheckName.GUARDS_INTACT in failing(result)
+
+
+def test_elements_never_written_are_counted(bench: Bench) -> None:
+    result = of(bench, kernel("if (i == 3) return;"))
+    assert result.verdict is Verdict.INCORRECT and CheckName.OUTPUTS_WRITTEN in failing(result)
+    assert "1 of 1048576 elements" in result.message
