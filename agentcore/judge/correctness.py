@@ -17,6 +17,9 @@ from agentcore.judge.layout import as_bits
 from agentcore.problems import Tolerance
 
 
+STALE_SHARE = 0.1
+
+
 @dataclass(frozen=True, slots=True)
 class Comparison:
     """The worst of all outputs. ``message`` is empty where everything matches."""
@@ -108,13 +111,22 @@ def _wide(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def stale_elements(got: torch.Tensor, before: torch.Tensor, after: torch.Tensor, tolerance: Tolerance) -> int:
-    """How many elements still have the answer to ``before`` where ``after`` is clearly another."""
-    if not after.dtype.is_floating_point:
-        return int(((got == before) & (before != after)).sum())
-    g, b, a = (t.float() for t in (got, before, after))
-    allowed = tolerance.max_atol + tolerance.max_rtol * a.abs()
-    clearly = (a - b).abs() > 4 * allowed
-    return int((clearly & ((g - b).abs() <= allowed)).sum())
+    """How many elements still have the answer to ``before`` where ``after`` is clearly another; 0 for a few strays.
+
+    An honest kernel may round a quantised result to what happens to be the earlier answer, in fewer elements than
+    ``STALE_SHARE`` of those that differ; what answers from memory does so in all of them.
+    """
+    if after.dtype.is_floating_point:
+        g, b, a = (_wide(t) for t in (got, before, after))
+        allowed = tolerance.max_atol + tolerance.max_rtol * a.abs()
+        differ = (a - b).abs() > 4 * allowed
+        stale = differ & ((g - b).abs() <= allowed)
+    else:
+        g, b, a = (as_bits(t) for t in (got, before, after))
+        differ = a != b
+        stale = differ & (g == b)
+    count = int(stale.sum())
+    return count if count > max(STALE_SHARE, 1 - tolerance.required_matched_ratio) * int(differ.sum()) else 0
 
 
 def _first(mask: torch.Tensor) -> tuple[int, ...]:

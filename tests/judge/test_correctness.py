@@ -7,7 +7,7 @@ import math
 import pytest
 import torch
 
-from agentcore.judge.correctness import Comparison, compare
+from agentcore.judge.correctness import Comparison, compare, stale_elements
 from agentcore.problems import Tolerance
 
 INF, NAN = math.inf, math.nan
@@ -134,3 +134,26 @@ def test_the_worst_of_several_outputs_counts_and_the_first_message_stands() -> N
     ones = torch.ones(4)
     outcome = compare({"a": ones, "b": ones + 1, "c": ones + 3}, {"a": ones, "b": ones, "c": ones}, EXACT)
     assert outcome.max_abs_error == 3 and outcome.matched_ratio == 0 and outcome.message.startswith("output 'b'")
+
+
+def test_an_answer_to_the_content_before_is_stale_only_where_the_two_clearly_differ() -> None:
+    before, after = torch.tensor([1.0, 1.0, 1.0, 1.0]), torch.tensor([1.0, 1.02, 5.0, 9.0])
+    tolerance = Tolerance(max_atol=0.01, max_rtol=0)
+    assert stale_elements(after, before, after, tolerance) == 0
+    assert stale_elements(before, before, after, tolerance) == 2
+    assert stale_elements(torch.tensor([1, 2]), torch.tensor([1, 2]), torch.tensor([1, 3]), tolerance) == 1
+
+
+def test_a_stray_rounding_to_the_earlier_answer_is_not_stale() -> None:
+    before, after = torch.zeros(1000, dtype=torch.int32), torch.ones(1000, dtype=torch.int32)
+    got = after.clone()
+    got[:5] = 0
+    assert stale_elements(got, before, after, Tolerance()) == 0
+    got[:200] = 0
+    assert stale_elements(got, before, after, Tolerance()) == 200
+
+
+@pytest.mark.parametrize("dtype", [torch.float8_e4m3fn, getattr(torch, "float4_e2m1fn_x2", torch.float8_e5m2)])
+def test_stale_answers_are_seen_in_narrow_formats(dtype: torch.dtype) -> None:
+    before, after = (torch.tensor([b], dtype=torch.uint8).view(dtype) for b in (0x22, 0x55))
+    assert stale_elements(before, before, after, EXACT) > 0 and stale_elements(after, before, after, EXACT) == 0
