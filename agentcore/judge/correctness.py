@@ -16,7 +16,6 @@ import torch
 from agentcore.judge.layout import as_bits
 from agentcore.problems import Tolerance
 
-
 STALE_SHARE = 0.1
 
 
