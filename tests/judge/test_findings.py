@@ -30,7 +30,7 @@ def test_a_failure_is_not_overwritten_by_what_comes_later() -> None:
 @pytest.mark.parametrize(
     ("failed", "verdict"),
     [
-        ({CheckName.SANDBOXED, CheckName.INPUTS_INTACT}, Verdict.INFRA_ERROR),
+        ({CheckName.INFRASTRUCTURE, CheckName.INPUTS_INTACT}, Verdict.INFRA_ERROR),
         ({CheckName.COMPILES}, Verdict.COMPILE_ERROR),
         ({CheckName.INPUTS_INTACT, CheckName.MATCHES_REFERENCE, CheckName.RUNS}, Verdict.REWARD_HACK),
         ({CheckName.GUARDS_INTACT, CheckName.OUTPUTS_WRITTEN}, Verdict.REWARD_HACK),
