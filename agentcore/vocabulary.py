@@ -80,12 +80,13 @@ class CheckName(StrEnum):
     CLOCK_AGREES = "clock-agrees"            # the runner's own clock agrees with the judge's
     BELOW_LIGHT_SPEED = "below-light-speed"  # no workload beat its bound
     SANDBOXED = "sandboxed"                  # build and run were confined, and nothing was left behind
+    INFRASTRUCTURE = "infrastructure"        # host, device and problem files did their part
     QUIET_DEVICE = "quiet-device"            # the canary says the device ran undisturbed and unthrottled
     LANGUAGE_RULES = "language-rules"        # only what the language allows was used
 
 
 class CheckStatus(StrEnum):
-    PASS = "pass"
+    PASS = "pass"  # noqa: S105  a word, not a password
     FAIL = "fail"
     SKIP = "skip"
 

@@ -186,6 +186,7 @@ USE_TZ = True
 
 STATIC_URL = "static/"
 STATIC_ROOT = KERNELYARD_HOME / "static"
+STATIC_ROOT.mkdir(exist_ok=True)  # collectstatic fills it; without, whitenoise serves from the apps
 STATICFILES_DIRS = [BASE_DIR / "portal" / "static"]
 STATICFILES_FINDERS = [
     "django.contrib.staticfiles.finders.FileSystemFinder",

@@ -1,8 +1,8 @@
 """T_SOL of a workload: the larger of the times that its necessary bytes and products take at peak rates.
 
 No launch latency, no cache misses beyond the first, no arithmetic outside matrix products: what is left out only makes
-the bound faster, and a bound must never exceed an honest kernel's time. Outputs need not have reached memory when a
-kernel ends, only the cache before it: published write-heavy kernels do beat "output bytes over memory bandwidth".
+the bound faster, and a bound must never exceed an honest kernel's time. Output may still be in the cache when a kernel
+ends; a rate table can credit that (``deferred_write_bytes``), but nothing measured on an H200 beat full accounting.
 """
 
 from __future__ import annotations
@@ -72,7 +72,8 @@ def bound_from_work(
         resource_us["l2"] = (read + written) / rates["l2"] * 1e6
         assumptions.append(
             f"peak rates, {profile or table.default_profile} clocks; every needed input byte comes from memory once;"
-            f" every output byte is written once, at most {cache / 1e6:.0f} MB of them still in L2 at the end"
+            " every output byte is written once"
+            + (f", at most {cache / 1e6:.0f} MB of them still in L2 at the end" if cache else "")
         )
     else:
         if cpu_rates is None:

@@ -16,9 +16,18 @@ class SlotBuffers:
         self.layout = layout
         self._raw: dict[str, torch.Tensor] = {}
 
-    def view(self, p: Parameter, slot: int) -> torch.Tensor:
+    def raw(self, p: Parameter) -> torch.Tensor:
+        """A parameter's whole buffer, all slots and guards, as bytes."""
+        return self._raw[p.name]
+
+    def data(self, p: Parameter, slot: int) -> torch.Tensor:
+        """One slot's data as bytes."""
         begin = slot * p.stride + p.offset
-        return self._raw[p.name][begin : begin + p.nbytes].view(p.dtype).reshape(p.shape)
+        return self._raw[p.name][begin : begin + p.nbytes]
+
+    def view(self, p: Parameter, slot: int) -> torch.Tensor:
+        """One slot's tensor."""
+        return self.data(p, slot).view(p.dtype).reshape(p.shape)
 
     def snapshot(self, p: Parameter, slot: int) -> torch.Tensor:
         """A copy of a parameter's very bytes; copying bools as bools would turn poison into True."""

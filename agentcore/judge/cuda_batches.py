@@ -15,7 +15,6 @@ from __future__ import annotations
 import random as pseudo_random
 import secrets
 import time
-from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,28 +22,29 @@ from typing import TYPE_CHECKING
 import torch
 
 from agentcore.judge.cuda_buffers import CudaBuffers
-from agentcore.judge.device_page import DevicePage, proof_positions
-from agentcore.judge.layout import Layout, as_bits, detects_poison, leftover
-from agentcore.judge.measurement import Effort, Measurement, Verifier
+from agentcore.judge.cuda_content import BatchContent
+from agentcore.judge.device_page import DevicePage
+from agentcore.judge.layout import Layout
+from agentcore.judge.measurement import ANY_INPUT, Effort, Measurement, Verifier
 from agentcore.judge.session import RunnerFailure
 from agentcore.judge.statistics import estimate, interquartile_mean
-from agentcore.problems.tensors import Value
 from agentcore.vocabulary import CheckName, Language
 
 random = pseudo_random.SystemRandom()
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from agentcore.judge.cuda_target import Calibration, CudaTarget
     from agentcore.sandbox import Sandbox
 
 MAX_SLOTS = 48
 MIN_SLOTS = 6
-SLOT_BUDGET_BYTES = 6 << 30
+SLOT_BUDGET_BYTES = 4 << 30
 WATCHDOG_S = 3.0
 MAX_BATCHES = 40
 SAMPLED_CALLS = 3
+ECHO_CALLS = 4
+REPEAT_SHARE, REPEAT_SLACK_US = 0.7, 0.5
+"""Repeated calls faster than this share of fresh ones, less so much, are answered from memory."""
 HIDDEN_GAP_US, HIDDEN_GAP_RATIO = 1.0, 0.02
 FLUSH_SHARE = 0.8
 """How much longer than calibrated the gap after an end mark may be before it counts as hidden work (a constant, and a
@@ -104,18 +104,18 @@ class CudaRunner:
         measurement = Measurement(method="gated")
         measurement.canary_us.append(self.target.canary_us())
         buffers = self._share(verifier, writable_inputs=False)
-        calls = _Verification(self, buffers, verifier, measurement)
-        if not calls.warm():
+        content = BatchContent(buffers, verifier, measurement)
+        if not self._warm(content):
             return measurement
         if not self.self_synchronising:
             try:
-                self._gated(calls, buffers, verifier, measurement)
+                self._gated(content)
             except SelfSynchronising:
                 self.self_synchronising = True
                 measurement.samples_us.clear()
         if self.self_synchronising and not measurement.findings.failed:
             measurement.method = "slope"
-            self._slope(calls, buffers, measurement)
+            self._slope(content)
         if not measurement.findings.failed:
             self._compare_clocks(measurement, buffers.layout.slots)
         measurement.canary_us.append(self.target.canary_us())
@@ -127,18 +127,39 @@ class CudaRunner:
         )
         return measurement
 
+    def _warm(self, content: BatchContent) -> bool:
+        """Two ungated calls: lazy loading and JIT happen here, and plain mistakes show early."""
+        findings = content.measurement.findings
+        for number, slot in enumerate((0, 1)):
+            content.poison()
+            content.draw([slot])
+            content.publish([slot])
+            timeout_s = self.effort.first_call_timeout_s
+            status = self.session.request({"op": "warm", "slots": [slot]}, "warm", timeout_s=timeout_s).get("status")
+            returned = f"kernel_launch returned {status}"[:200]
+            if not findings.record(CheckName.RUNS, status == 0, "" if status == 0 else returned):
+                return False
+            content.check_all([slot])
+            content.check_call(slot, f"warm-up call {number}")
+            if findings.failed:
+                return False
+        return True
+
     def wrote_input(self, verifier: Verifier) -> str:
-        """After a crash: one call on writable copies. The name of an input it changed, or '' (it crashed otherwise)."""
+        """After a crash: one call on writable copies. What it wrote to, or '' (it crashes all the same)."""
         buffers = self._share(verifier, writable_inputs=True)
         inputs = verifier.inputs(verifier.draw_seed())
         buffers.write_inputs(0, inputs)
         buffers.poison(0)
         torch.cuda.synchronize()
+        returned = True
         try:
             self.session.request({"op": "warm", "slots": [0]}, "warm", timeout_s=self.effort.first_call_timeout_s)
         except RunnerFailure:
+            returned = False
             self.session.close()
-        return buffers.inputs_equal(0, inputs)
+        # One that puts back what it wrote is given away by not crashing where writing is allowed.
+        return buffers.inputs_equal(0, inputs) or (ANY_INPUT if returned else "")
 
     def _share(self, verifier: Verifier, *, writable_inputs: bool) -> CudaBuffers:
         while self._kept:
@@ -156,9 +177,8 @@ class CudaRunner:
         )
         return buffers
 
-    def _gated(
-        self, calls: _Verification, buffers: CudaBuffers, verifier: Verifier, measurement: Measurement
-    ) -> None:
+    def _gated(self, content: BatchContent) -> None:
+        measurement, buffers = content.measurement, content.buffers
         gaps: list[float] = []
         flushes: list[float] = []
         order = list(range(buffers.layout.slots))
@@ -167,19 +187,20 @@ class CudaRunner:
             if number >= self.effort.batches:
                 reached = estimate(measurement.samples_us, resamples=60)
                 narrow = reached.high - reached.low <= 2 * self.effort.precision * reached.value
-                if narrow or time.monotonic() - begun > self.effort.budget_s + self.effort.batches * 0.1:
+                if narrow or time.monotonic() - begun > self.effort.device_budget_s:
                     break
             random.shuffle(order)
+            content.draw(order)
+            batch = Batch(self, content, order)
+            times = batch.run()
             # Which calls are verified is drawn after the batch has run.
             sample = len(order) if number < self.effort.batches else SAMPLED_CALLS
-            timing = _Batch(self, calls, order).run(sample)
-            if timing is None:
+            if not batch.verify(random.sample(order, sample)):
                 return
-            measurement.samples_us += timing.latencies_us
-            gaps += timing.gaps_us
-            flushes += timing.flush_gaps_us
-            if measurement.findings.failed:
-                return
+            measurement.samples_us += times.latencies_us
+            gaps += times.gaps_us
+            flushes += times.flush_gaps_us
+        self._echo(content, order)
         flushed = interquartile_mean(flushes)
         if flushed < FLUSH_SHARE * self.calibration.flush_gap_us:
             measurement.findings.fail(
@@ -197,15 +218,38 @@ class CudaRunner:
             + ("" if steady else ": work is hidden behind the mark"),
         )
 
-    def _slope(self, calls: _Verification, buffers: CudaBuffers, measurement: Measurement) -> None:
+    def _echo(self, content: BatchContent, order: list[int]) -> None:
+        """A batch whose inputs have been seen before, or almost: what a cache of results would answer from memory."""
+        measurement = content.measurement
+        random.shuffle(order)
+        base, altered = content.draw_echo(order)
+        batch = Batch(self, content, order)
+        times = batch.run()
+        if not batch.verify([slot for slot in order[:ECHO_CALLS] if slot not in altered]):
+            return
+        for slot in [slot for slot in order if slot in altered][:ECHO_CALLS]:
+            if not content.check_echo(slot, base):
+                return
+        repeated, fresh = interquartile_mean(times.latencies_us), interquartile_mean(measurement.samples_us)
+        cached = repeated < REPEAT_SHARE * fresh - REPEAT_SLACK_US
+        measurement.findings.record(
+            CheckName.FRESH_EVERY_CALL, not cached,
+            f"inputs seen before are answered in {repeated:.2f} µs, new ones in {fresh:.2f} µs: results are kept"
+            if cached else "",
+        )
+
+    def _slope(self, content: BatchContent) -> None:
         """Wall time of bursts of two sizes; the slope is the time of one call, launch overhead and waiting included."""
-        many = buffers.layout.slots
+        measurement = content.measurement
+        many = content.buffers.layout.slots
         few = max(1, many // 4)
         sizes = [few, many] * (self.effort.batches + 1)
         self.session.post({"op": "bursts", "first": self.sequence + 1, "count": len(sizes)})
         elapsed: list[float] = []
         for size in sizes:
-            calls.prepare(range(size), list(range(many)))
+            content.poison()
+            content.draw(range(size))
+            content.publish(range(size))
             self.target.flush()
             self.sequence += 1
             begun = time.perf_counter_ns()
@@ -219,7 +263,8 @@ class CudaRunner:
                     self.session.answer("finished", timeout_s=1)
                     raise RunnerFailure("error", "the kernel failed in a burst of calls")
             elapsed.append((time.perf_counter_ns() - begun) / 1e3)
-            if not calls.verify(range(size), list(range(many)), {}):
+            content.check_all(list(range(size)))
+            if not all(content.check_call(slot, f"call {slot} of a burst") for slot in range(size)):
                 break
         else:
             self.session.answer("finished", timeout_s=30)
@@ -259,28 +304,26 @@ class BatchTimes:
     flush_gaps_us: list[float]
 
 
-class _Batch:
-    """One batch of gated calls, opened in two steps."""
+class Batch:
+    """One batch of gated calls, opened in two steps. ``order`` is the slot of each call."""
 
-    def __init__(self, runner: CudaRunner, calls: _Verification, order: list[int]) -> None:
-        self.runner, self.calls, self.order = runner, calls, order
+    def __init__(self, runner: CudaRunner, content: BatchContent, order: list[int]) -> None:
+        self.runner, self.content, self.order = runner, content, order
+        self.proofs: dict[int, tuple[int, bytes]] = {}
 
-    def run(self, sample: int) -> BatchTimes | None:
-        """Times of the calls that count and of what lies between; None if a finding ended the batch.
-
-        ``sample`` calls, drawn after the fact, are verified, and always the one before the pause.
-        """
-        runner, order = self.runner, self.order
+    def run(self) -> BatchTimes:
+        """Enqueue, publish, open, watch. Raises RunnerFailure, and SelfSynchronising where it cannot be enqueued."""
+        runner, content, order = self.runner, self.content, self.order
         size, token = len(order), secrets.randbits(62) | 1
         runner.page.reset()
-        self.calls.poison_all()
+        content.poison()
+        torch.cuda.synchronize()
         self._enqueue(token)
         pause = 1 + secrets.randbelow(size - 2)
         begins: list[int] = []
         ends: list[int] = []
-        proofs: dict[int, tuple[int, bytes]] = {}
         for part in (range(pause), range(pause, size)):
-            self.calls.prepare(part, order)
+            content.publish([order[call] for call in part])
             seeds = {call: secrets.randbits(63) for call in part}
             for call, seed in seeds.items():
                 runner.page.set_seed(call, seed)
@@ -291,15 +334,13 @@ class _Batch:
                 runner.page.open_all()
                 self._surface_error()
                 raise RunnerFailure("timeout", f"calls did not finish within {runner.effort.call_timeout_s:g} s")
+            content.look(order[part.stop - 1])
             begins += seen[0]
             ends += seen[1]
-            proofs.update({call: (seeds[call], proof) for call, proof in zip(part, seen[2], strict=True)})
+            self.proofs.update({order[c]: (seeds[c], proof) for c, proof in zip(part, seen[2], strict=True)})
             if part.stop < size:
-                self.calls.at_pause(order[pause - 1], order[pause])
+                content.untouched(order[pause])
         runner.session.request({"op": "idle"}, "idle", timeout_s=runner.effort.call_timeout_s)
-        chosen = sorted({pause - 1, *random.sample(range(size), min(sample, size))})
-        if not self.calls.verify(chosen, order, proofs):
-            return None
         marks = runner.calibration.empty_us
         counting = [i for i in range(0, size - 1, 2) if i != pause - 1]
         return BatchTimes(
@@ -307,6 +348,17 @@ class _Batch:
             gaps_us=[(begins[i + 1] - ends[i]) / 1e3 for i in counting],
             flush_gaps_us=[(begins[i + 1] - ends[i]) / 1e3 for i in range(1, size - 1, 2) if i != pause - 1],
         )
+
+    def verify(self, slots: list[int]) -> bool:
+        """Every call's proof, look, inputs, guards and coverage; the outputs of ``slots`` against references."""
+        content = self.content
+        content.check_proofs(self.proofs)
+        content.check_looks()
+        content.check_all(self.order)
+        for slot in slots:
+            if not content.check_call(slot, f"call {self.order.index(slot)}"):
+                break
+        return not content.measurement.findings.failed
 
     def _enqueue(self, token: int) -> None:
         runner = self.runner
@@ -332,130 +384,3 @@ class _Batch:
     def _surface_error(self) -> None:
         """A device error shows at the next synchronise; a hang does not answer at all."""
         self.runner.session.request({"op": "idle"}, "idle", timeout_s=self.runner.effort.call_timeout_s)
-
-
-class _Verification:
-    """Fresh inputs before calls, and everything that is checked after them."""
-
-    def __init__(
-        self, runner: CudaRunner, buffers: CudaBuffers, verifier: Verifier, measurement: Measurement
-    ) -> None:
-        self.runner, self.buffers, self.verifier, self.measurement = runner, buffers, verifier, measurement
-        self.outputs = buffers.layout.outputs
-        self.seeds: dict[int, int] = {}
-        self.patterns: dict[int, dict[str, tuple[int, int]]] = {}
-        self.snapshots: dict[int, dict[str, torch.Tensor]] = {}
-
-    def warm(self) -> bool:
-        """Two ungated calls: lazy loading and JIT happen here, and plain mistakes show early."""
-        for number, slot in enumerate((0, 1)):
-            self.poison(slot)
-            self.prepare(range(1), [slot])
-            timeout = self.runner.effort.first_call_timeout_s
-            answer = self.runner.session.request({"op": "warm", "slots": [slot]}, "warm", timeout_s=timeout)
-            status = answer.get("status")
-            if not self.measurement.findings.record(
-                CheckName.RUNS, status == 0, "" if status == 0 else f"kernel_launch returned {status}"[:200]
-            ):
-                return False
-            if not self.verify(range(1), [slot], {}, what=f"warm-up call {number}"):
-                return False
-        return True
-
-    def poison(self, slot: int) -> None:
-        self.patterns[slot] = self.buffers.poison(slot)
-
-    def poison_all(self) -> None:
-        self.snapshots = {}
-        for slot in range(self.buffers.layout.slots):
-            self.poison(slot)
-        torch.cuda.synchronize()
-
-    def prepare(self, part: range, order: list[int]) -> None:
-        """Write fresh inputs for the calls of ``part``; poison outputs that were not yet."""
-        for call in part:
-            slot = order[call]
-            if slot not in self.patterns:
-                self.poison(slot)
-            self.seeds[slot] = self.verifier.draw_seed()
-            self.buffers.write_inputs(slot, self.verifier.inputs(self.seeds[slot]))
-        torch.cuda.synchronize()
-
-    def at_pause(self, last: int, following: int) -> None:
-        """Between the two steps: keep what the last call left, and see that the next has not begun."""
-        self.snapshots[last] = {p.name: self.buffers.snapshot(p, last) for p in self.outputs}
-        for p in self.outputs:
-            if p.nbytes and detects_poison(p.dtype):
-                bits = as_bits(self.buffers.view(p, following))
-                if bool((bits != self.patterns[following][p.name][0]).any()):
-                    self.measurement.findings.fail(
-                        CheckName.FRESH_EVERY_CALL,
-                        f"output {p.name!r} of a call was written before the call's inputs existed",
-                    )
-        torch.cuda.synchronize()
-
-    def verify(
-        self, part: Iterable[int], order: list[int], proofs: dict[int, tuple[int, bytes]], what: str = ""
-    ) -> bool:
-        """Check every call of ``part``: proofs, inputs, guards, written, reference. False after the first failure."""
-        findings = self.measurement.findings
-        for call in part:
-            slot, label = order[call], what or f"call {call}"
-            inputs = self.verifier.inputs(self.seeds[slot])
-            outputs = {p.name: self.buffers.view(p, slot) for p in self.outputs}
-            if call in proofs:
-                self._check_proof(label, slot, *proofs[call])
-            if (snapshot := self.snapshots.get(slot)) is not None:
-                late = [n for n, t in snapshot.items() if not torch.equal(as_bits(t), as_bits(outputs[n]))]
-                findings.record(
-                    CheckName.COMPLETE_ON_TIME, not late,
-                    f"{label}: output {late[0]!r} changed after the call's end mark" if late else "",
-                )
-            changed = self.buffers.inputs_equal(slot, inputs)
-            findings.record(
-                CheckName.INPUTS_INTACT, not changed, f"{label}: input {changed!r} changed" if changed else ""
-            )
-            broken = self.buffers.broken_guard(slot, self.patterns[slot])
-            findings.record(CheckName.GUARDS_INTACT, not broken, f"{label}: {broken}" if broken else "")
-            self._check_written(label, slot, inputs)
-            self.verifier.check(self.measurement, inputs, outputs, label)
-            if findings.failed:
-                return False
-        for call in part:
-            self.patterns.pop(order[call], None)
-        return True
-
-    def _check_proof(self, label: str, slot: int, seed: int, proof: bytes) -> None:
-        """The words the end mark carried must be the ones that stand in the outputs now."""
-        import numpy as np
-
-        candidates = self.outputs[:8]
-        words = [p.nbytes // 4 for p in candidates]
-        which, word = proof_positions(seed, words)
-        carried: np.ndarray[tuple[int], np.dtype[np.int32]] = np.frombuffer(proof, dtype=np.int32)
-        for index, p in enumerate(candidates):
-            chosen = np.flatnonzero(which == index)
-            if not words[index] or not len(chosen):
-                continue
-            raw = as_bits(self.buffers.view(p, slot)).flatten().view(torch.uint8)[: 4 * words[index]].view(torch.int32)
-            now = raw[torch.from_numpy(word[chosen]).to(raw.device)].cpu().numpy()
-            if not (now == carried[chosen]).all():
-                self.measurement.findings.fail(
-                    CheckName.COMPLETE_ON_TIME,
-                    f"{label}: output {p.name!r} was not finished when its end mark appeared",
-                )
-                return
-        self.measurement.findings.record(CheckName.COMPLETE_ON_TIME, True)
-
-    def _check_written(self, label: str, slot: int, inputs: dict[str, Value]) -> None:
-        for p in self.outputs:
-            output, pattern = self.buffers.view(p, slot), self.patterns[slot][p.name][0]
-            if p.nbytes and detects_poison(p.dtype) and leftover(output, pattern):
-                # An integer result may be the poison's value by chance.
-                reference = self.verifier.factory.reference(inputs, self.verifier.workload)[p.name]
-                if left := leftover(output, pattern, reference):
-                    total = output.numel()
-                    message = f"{label}: {left} of {total} elements of output {p.name!r} never written"
-                    self.measurement.findings.fail(CheckName.OUTPUTS_WRITTEN, message)
-                    return
-        self.measurement.findings.record(CheckName.OUTPUTS_WRITTEN, True)

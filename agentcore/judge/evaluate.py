@@ -162,7 +162,7 @@ class _Evaluation:
             except Exception as error:
                 # Ours to mend, whatever it is: a missing tool, a full disk, no memory for the reference, a mistake.
                 log.exception("evaluation of %s failed", self.request.problem.name)
-                self.findings.fail(CheckName.SANDBOXED, f"{type(error).__name__}: {error}")
+                self.findings.fail(CheckName.INFRASTRUCTURE, f"{type(error).__name__}: {error}")
         return self._result()
 
     def _build_and_measure(self, sandbox: Sandbox) -> None:
@@ -176,6 +176,9 @@ class _Evaluation:
                     cache_dir=request.cache_dir / "builds", sandbox=sandbox,
                 )
             self.report = built.report
+            if built.timed_out:
+                self.findings.fail(CheckName.IN_TIME, f"the compiler did not finish in time: {built.report.log[-300:]}")
+                return
             if not self.findings.record(CheckName.COMPILES, built.artifact is not None, _first_error(built.report)):
                 return
             assert built.artifact is not None
@@ -199,9 +202,14 @@ class _Evaluation:
             self._blame(self.findings, failure, loading=True)
             return
         self.findings.record(CheckName.LOADS, True)
+        runner.session.remember_processes()
         with runner:
             try:
                 self._measure_workloads(sandbox, artifact, runner)
+                # Python frameworks have helpers of their own; a compiled kernel has no business starting any.
+                through = all(w.verdict is Verdict.PASSED for w in self.workloads)
+                if through and request.language.is_compiled and (left := runner.session.new_processes()):
+                    self.findings.fail(CheckName.SANDBOXED, f"the kernel left processes behind: {', '.join(left[:5])}")
             finally:
                 if not self.heldout_shown:
                     self.runner_log = runner.session.log()
@@ -244,7 +252,7 @@ class _Evaluation:
                 return
         if not self.workloads:
             self.findings.fail(
-                CheckName.SANDBOXED, "no workload of this problem can run here: " +
+                CheckName.INFRASTRUCTURE, "no workload of this problem can run here: " +
                 ("its safetensors files are absent" if absent else "none was chosen")
             )
 

@@ -159,13 +159,14 @@ class HostRunner:
         self.target, self.effort, self.sandbox = target, effort, sandbox
         self.language, self.artifact = language, artifact
         threads = len(target.runner_cores)
-        self.session = RunnerSession(
-            sandbox, "cpu", readable=[artifact if artifact.is_dir() else artifact.parent],
-            env={"OMP_NUM_THREADS": str(threads), "MKL_NUM_THREADS": str(threads)},
-            limits=Limits(memory_bytes=None, processes=256, file_bytes=64 << 20, cpu_s=600,
-                          wall_s=None if language == "none" else 900, tmp_bytes=GIB // 4),
-            isolated=language in ("cpp", "none"),
-        )
+        with on_cores(target.runner_cores):  # inherited, and the sandbox refuses to change it
+            self.session = RunnerSession(
+                sandbox, "cpu", readable=[artifact if artifact.is_dir() else artifact.parent],
+                env={"OMP_NUM_THREADS": str(threads), "MKL_NUM_THREADS": str(threads)},
+                limits=Limits(memory_bytes=None, processes=256, file_bytes=64 << 20, cpu_s=600,
+                              wall_s=None if language == "none" else 900, tmp_bytes=GIB // 4),
+                isolated=language in ("cpp", "none"),
+            )
         self._command = SharedMemory("command", pages.HOST_PAGE_BYTES, read_only=True)
         self._reply = SharedMemory("reply", pages.HOST_PAGE_BYTES, read_only=False)
         self.command = memoryview(self._command.mapping).cast("Q")
@@ -174,7 +175,7 @@ class HostRunner:
         self.pid = 0
         try:
             self.session.request(
-                {"op": "hello", "cores": target.runner_cores}, "ready", timeout_s=30,
+                {"op": "hello"}, "ready", timeout_s=30,
                 descriptors=[self._command.descriptor, self._reply.descriptor],
             )
             path = artifact / "kernel.py" if artifact.is_dir() else artifact

@@ -26,13 +26,14 @@ class Effort:
     """How much work goes into one workload. ``quick`` is for correctness-only looks and the cheat corpus.
 
     On GPUs ``batches`` are verified call by call; more, verified by sample, follow until the interval is narrower than
-    ``precision`` or ``budget_s`` is spent.
+    ``precision`` or ``device_budget_s`` is spent.
     """
 
     min_calls: int = 12
     max_calls: int = 40
     budget_s: float = 0.4
-    batches: int = 4
+    device_budget_s: float = 0.6
+    batches: int = 2
     precision: float = 0.005
     call_timeout_s: float = 10.0
     first_call_timeout_s: float = 60.0
@@ -40,7 +41,7 @@ class Effort:
     @classmethod
     def quick(cls) -> Effort:
         return cls(
-            min_calls=6, max_calls=8, budget_s=0.1, batches=2, precision=1.0, call_timeout_s=3.0,
+            min_calls=6, max_calls=8, budget_s=0.1, device_budget_s=0.1, batches=2, precision=1.0, call_timeout_s=3.0,
             first_call_timeout_s=30.0,
         )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import socket
 import subprocess
@@ -42,6 +43,7 @@ class RunnerSession:
         limits: Limits,
         isolated: bool = True,
     ) -> None:
+        self._known: set[int] = set()
         self._sock, theirs = channel.pair()
         self._log: BinaryIO = tempfile.TemporaryFile(prefix="runner-log-")  # noqa: SIM115  closed in close()
         # -S keeps site-packages out: a compiled kernel's runner is standard library only and starts in 30 ms.
@@ -120,6 +122,19 @@ class RunnerSession:
         while (code := self.process.poll()) is None and time.monotonic() < deadline:
             time.sleep(0.01)
         return code is not None and 0 <= code < 128
+
+    def remember_processes(self) -> None:
+        """Note which processes the sandbox holds now; see :meth:`new_processes`."""
+        self._known = set(self.process.host_pids())
+
+    def new_processes(self) -> list[str]:
+        """Names (bounded) of processes that were started since and are still there."""
+        names = []
+        for pid in self.process.host_pids():
+            if pid not in self._known:
+                with contextlib.suppress(OSError):
+                    names.append(Path(f"/proc/{pid}/comm").read_text().strip()[:40])
+        return names
 
     def alive(self) -> bool:
         return self.process.poll() is None

@@ -78,6 +78,7 @@ CHECKS: dict[CheckName, str] = {
     CheckName.CLOCK_AGREES: "The runner's own clock agrees with the judge's.",
     CheckName.BELOW_LIGHT_SPEED: "No workload was faster than its bound.",
     CheckName.SANDBOXED: "Build and run were confined, and nothing was left behind.",
+    CheckName.INFRASTRUCTURE: "Host, device and problem files did their part.",
     CheckName.QUIET_DEVICE: "The canary says that the device ran undisturbed.",
     CheckName.LANGUAGE_RULES: "Only what the language allows was used.",
 }

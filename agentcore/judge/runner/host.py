@@ -44,8 +44,6 @@ class HostTarget:
         self.reply = memoryview(mmap.mmap(reply, pages.HOST_PAGE_BYTES)).cast("q")
         for descriptor in descriptors:
             os.close(descriptor)
-        if cores := request.get("cores"):
-            os.sched_setaffinity(0, cores)
         return {"op": "ready"}
 
     def do_load(self, request: dict[str, Any], descriptors: list[int]) -> dict[str, Any]:
