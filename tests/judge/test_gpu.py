@@ -102,6 +102,33 @@ def test_sizes_down_to_nothing_pass(bench: Bench, n: int) -> None:
     assert result.verdict is Verdict.PASSED, result.message
 
 
+def test_an_empty_output_beside_others_and_single_values_pass(bench: Bench) -> None:
+    definition = {
+        **DOUBLE, "axes": {"n": {"type": "var"}, "none": {"type": "var"}},
+        "outputs": {
+            "empty": {"shape": ["none", 4], "dtype": "float32"}, "y": {"shape": ["n"], "dtype": "float32"},
+            "positive": {"shape": ["n"], "dtype": "bool"}, "first": {"shape": [], "dtype": "float32"},
+        },
+        "reference": "def run(x):\n    return x.new_empty(0, 4), x * 2, x > 0, x[0].clone()\n",
+    }
+    source = """
+#include "problem.h"
+__global__ void all(const float* x, float* y, bool* positive, float* first, int64_t n) {
+    const int64_t i = blockIdx.x * int64_t(blockDim.x) + threadIdx.x;
+    if (i < n) { y[i] = 2.0f * x[i]; positive[i] = x[i] > 0; }
+    if (i == 0) *first = x[0];
+}
+extern "C" int kernel_launch(const float* x, float* empty, float* y, bool* positive, float* first, int64_t n,
+                             int64_t none, cudaStream_t stream) {
+    all<<<unsigned((n + 255) / 256), 256, 0, stream>>>(x, y, positive, first, n);
+    return cudaGetLastError() != cudaSuccess;
+}
+"""
+    problem = bench.problem(definition, [workload(axes={"n": 100_003, "none": 0})])
+    result = judged(bench.judge, problem, write_kernel(bench.root / "all", source, Language.CUDA))
+    assert result.verdict is Verdict.PASSED, result.message
+
+
 def test_a_write_to_an_input_is_refused_by_the_hardware_and_called_what_it_is(bench: Bench) -> None:
     result = of(bench, kernel("((float*)x)[i] = 0;"))
     assert result.verdict is Verdict.REWARD_HACK and CheckName.INPUTS_INTACT in failing(result)

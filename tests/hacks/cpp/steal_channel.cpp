@@ -3,7 +3,7 @@
 // language: cpp
 // hardware: cpu
 // family: process
-// caught-by: channel-intact
+// caught-by: channel-intact|steady-work
 // verdict: reward_hack|runtime_error
 // workloads: both
 //
