@@ -46,13 +46,17 @@ class BatchContent:
         for slot in slots:
             self._keep(slot, self.verifier.inputs(self.verifier.draw_seed()))
 
-    def draw_echo(self, slots: list[int]) -> tuple[dict[str, Value], set[int]]:
-        """The same content for all slots, a near-duplicate for half of them: (the content, the altered slots)."""
+    def draw_same(self, slots: list[int]) -> dict[str, Value]:
+        """One new content for all slots; returns it."""
         base = self.verifier.inputs(self.verifier.draw_seed())
-        altered = set(slots[1::4]) | set(slots[2::4])
         for slot in slots:
-            self._keep(slot, self.verifier.altered(base) if slot in altered else base)
-        return base, altered
+            self._keep(slot, base)
+        return base
+
+    def alter(self, slots: Iterable[int], base: Mapping[str, Value]) -> None:
+        """Near-duplicates of ``base`` for some slots."""
+        for slot in slots:
+            self._keep(slot, self.verifier.altered(base))
 
     def _keep(self, slot: int, inputs: Mapping[str, Value]) -> None:
         for p in self.inputs:

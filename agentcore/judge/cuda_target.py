@@ -38,19 +38,18 @@ class Calibration:
     """What the marks cost without a candidate, µs, measured in a runner that never loaded one.
 
     ``empty_us``: begin to end mark with nothing between; ``nothing_us``: with one empty kernel between;
-    ``flush_gap_us``: end mark to the next call's begin mark with a flush between; ``touched_gap_us``: without one,
-    after a call that wrote so many bytes.
+    ``gaps_us``: from an end mark to the next call's begin mark after a call that wrote so many bytes: (without a flush
+    between, with one).
     """
 
     empty_us: float
     nothing_us: float
-    flush_gap_us: float
-    touched_gap_us: dict[int, float]
+    gaps_us: dict[int, tuple[float, float]]
 
-    def gap_after(self, output_bytes: int) -> float:
-        """The gap to expect after a call that wrote ``output_bytes``: that of the next larger size measured."""
-        larger = [size for size in self.touched_gap_us if size >= output_bytes]
-        return self.touched_gap_us[min(larger) if larger else max(self.touched_gap_us)]
+    def gaps_after(self, output_bytes: int) -> tuple[float, float]:
+        """The gaps to expect after a call that wrote ``output_bytes``: those of the next larger size measured."""
+        larger = [size for size in self.gaps_us if size >= output_bytes]
+        return self.gaps_us[min(larger) if larger else max(self.gaps_us)]
 
 
 class CudaTarget:
@@ -128,14 +127,15 @@ class CudaTarget:
     def calibration(self, sandbox: Sandbox) -> Calibration:
         """Measured once per judge and sandbox kind, in a clean runner."""
         if sandbox.kind not in self._calibrations:
-            gaps = {}
+            expected: dict[int, tuple[float, float]] = {}
             for size in TOUCHED_BYTES:
                 with _clean_runner(self, sandbox, size) as (session, page):
                     if size == TOUCHED_BYTES[0]:
-                        empty, _, flush = _marks(self, session, page, "none")
+                        empty, _, _ = _marks(self, session, page, "none")
                         nothing, _, _ = _marks(self, session, page, "nothing")
-                    _, gaps[size], _ = _marks(self, session, page, "touch")
-            self._calibrations[sandbox.kind] = Calibration(empty, nothing, flush, gaps)
+                    _, *gaps = _marks(self, session, page, "touch")
+                    expected[size] = (gaps[0], gaps[1])
+            self._calibrations[sandbox.kind] = Calibration(empty, nothing, expected)
         return self._calibrations[sandbox.kind]
 
 

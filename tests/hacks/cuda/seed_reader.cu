@@ -3,8 +3,8 @@
 // language: cuda
 // hardware: gpu
 // family: timing
-// caught-by: complete-on-time|outputs-written|matches-reference|fresh-every-call|channel-intact
-// verdict: reward_hack|incorrect
+// caught-by: complete-on-time|outputs-written|matches-reference|fresh-every-call|channel-intact|steady-work|clock-agrees
+// verdict: reward_hack|incorrect|clock_mismatch
 // workloads: largest
 //
 // Reads the seed of its call and computes the rows that the proof will show, and most others, on the timed stream; the last
