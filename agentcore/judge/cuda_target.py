@@ -65,7 +65,8 @@ class CudaTarget:
         self.hardware = hardware
         self.index = int(os.environ.get("KERNELYARD_GPU_INDEX", "0"))
         self.telemetry = Telemetry(self.index)
-        self.flush_bytes = 2 * torch.cuda.get_device_properties(0).L2_cache_size
+        self.l2_bytes = torch.cuda.get_device_properties(0).L2_cache_size
+        self.flush_bytes = 2 * self.l2_bytes
         self._flush = torch.zeros(self.flush_bytes // 4, dtype=torch.float32, device="cuda")
         self.gate = gate_cubin(hardware, cache_dir)
         self._calibrations: dict[str, Calibration] = {}
