@@ -124,8 +124,16 @@ def _without_trailers(rest: str, has_trailers: bool) -> str:
     rest = rest.strip()
     if not has_trailers:
         return rest
-    head, separator, _ = rest.rpartition("\n\n")
-    return head.strip() if separator else ""
+    head, separator, last = rest.rpartition("\n\n")
+    # An agent's own "Next: try wider stores" looks like a trailer too, and is part of what it has to say.
+    spoken: list[str] = []
+    ours = False
+    for line in last.splitlines():
+        if not line[:1].isspace():  # else it continues the line before
+            ours = line.partition(":")[0].strip().casefold() in _CANONICAL
+        if not ours:
+            spoken.append(line)
+    return "\n\n".join(part.strip() for part in (head if separator else "", "\n".join(spoken)) if part.strip())
 
 
 def _moment(seconds: str) -> datetime:

@@ -68,6 +68,13 @@ def test_a_commit_record_splits_subject_body_and_trailers(attempts):
     assert record.authored_at.tzinfo is not None
 
 
+def test_a_handoff_that_looks_like_a_trailer_stays_in_the_body(attempts):
+    message = "Try a\n\nWorked.\n\nNext: try wider stores\nModel: m\n continued"
+    oid = attempts.commit_attempt(ALICE, {"kernel.cpp": b"int a;\n"}, message)
+    record = attempts.commit(oid)
+    assert "Next: try wider stores" in record.body and "Model" not in record.body and "continued" not in record.body
+
+
 def test_trailers_continue_a_block_only_when_asked():
     assert with_trailers("S\n\nModel: x", {"Agent": "a"}, join=True) == "S\n\nModel: x\nAgent: a\n"
     assert with_trailers("S\n\nReviewed-by: forged", {"Agent": "a"}) == "S\n\nReviewed-by: forged\n\nAgent: a\n"
