@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from agentcore.gitstore import MAIN, AttemptsRepository, GitStoreError, Lost, with_trailers
+from agentcore.gitstore.records import parse_commits
 from agentcore.vocabulary import AttemptRef
 
 ALICE = AttemptRef.parse("attempts/rmsnorm/cpp/alice/first")
@@ -68,11 +69,12 @@ def test_a_commit_record_splits_subject_body_and_trailers(attempts):
     assert record.authored_at.tzinfo is not None
 
 
-def test_a_handoff_that_looks_like_a_trailer_stays_in_the_body(attempts):
-    message = "Try a\n\nWorked.\n\nNext: try wider stores\nModel: m\n continued"
-    oid = attempts.commit_attempt(ALICE, {"kernel.cpp": b"int a;\n"}, message)
-    record = attempts.commit(oid)
-    assert "Next: try wider stores" in record.body and "Model" not in record.body and "continued" not in record.body
+def test_a_handoff_that_looks_like_a_trailer_stays_in_the_body():
+    message = "Try a\n\nWorked.\n\nNext: try wider stores\nModel: m\n continued\n"
+    fields = ["1" * 40, "2" * 40, "", "a", "a@x", "a", "a@x", "0", "0", message, "Next\x1ftry wider stores\x1eModel\x1fm"]
+    (record,) = parse_commits("".join(f"{field}\0" for field in fields).encode())
+    assert record.body == "Worked.\n\nNext: try wider stores"
+    assert record.trailers["Model"] == "m"
 
 
 def test_trailers_continue_a_block_only_when_asked():
