@@ -71,7 +71,8 @@ def test_a_commit_record_splits_subject_body_and_trailers(attempts):
 
 def test_a_handoff_that_looks_like_a_trailer_stays_in_the_body():
     message = "Try a\n\nWorked.\n\nNext: try wider stores\nModel: m\n continued\n"
-    fields = ["1" * 40, "2" * 40, "", "a", "a@x", "a", "a@x", "0", "0", message, "Next\x1ftry wider stores\x1eModel\x1fm"]
+    trailers = "Next\x1ftry wider stores\x1eModel\x1fm"
+    fields = ["1" * 40, "2" * 40, "", "a", "a@x", "a", "a@x", "0", "0", message, trailers]
     (record,) = parse_commits("".join(f"{field}\0" for field in fields).encode())
     assert record.body == "Worked.\n\nNext: try wider stores"
     assert record.trailers["Model"] == "m"
