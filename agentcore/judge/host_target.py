@@ -13,55 +13,34 @@ import os
 import resource
 import statistics
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
-import numpy
-import numpy.typing
 import torch
 
 from agentcore.judge.host_buffers import HostBuffers, SharedMemory
-from agentcore.judge.layout import Layout, as_bits, detects_poison, leftover
+from agentcore.judge.host_calls import (
+    SLOTS,
+    Calls,
+    CallTime,
+    IntArray,
+    judge_canary,
+    judge_clock,
+    judge_wakes,
+)
+from agentcore.judge.layout import Layout
 from agentcore.judge.measurement import ANY_INPUT, Effort, Measurement, Verifier
 from agentcore.judge.result import EnvironmentStamp
 from agentcore.judge.runner import pages
 from agentcore.judge.session import RUNNER_DIR, RunnerFailure, RunnerSession
 from agentcore.judge.stamp import host_stamp, host_uuid
-from agentcore.problems.tensors import Value
 from agentcore.sandbox import GIB, Limits, Sandbox
 from agentcore.vocabulary import CheckName, Language
 
-SLOTS = 4
 WARM_CALLS = 2
-SAMPLED_WORDS = 192
-LATE_WORK_WAIT_S = 0.05
-DISTURBED_RATIO = 2.0
-CLAIM_SLACK_US = 20.0
 LATE_WAKE_SHARE, LATE_WAKE_US = 3.0, 50.0
 """A call that woke up later than this many times the usual, plus so much, is not counted."""
-HIDDEN_WAKE_US, HIDDEN_WAKE_SHARE = 8.0, 0.04
-"""How much longer than the companion's waking up may take (median, beyond its noise) before it is hidden work: a
-constant, and a share of the call's own time, since a larger working set is colder when it wakes."""
-REPEAT_SHARE, REPEAT_SLACK_US = 0.6, 5.0
-"""A repeated call faster than this share of the fastest fresh one, less so much, is answered from memory."""
-
-IntArray = numpy.typing.NDArray[Any]
-
-
-@dataclass(frozen=True, slots=True)
-class CallTime:
-    """One call on the judge's clock, µs: from waking the runner to its echo, and from there to its return."""
-
-    wake_us: float
-    elapsed_us: float
-    claimed_us: float
-    quiet: bool
-    frozen: bool
-    companion_us: float = 0.0
-    """How long waking up took the companion, which has no candidate, just before."""
 
 
 def last_level_cache_bytes() -> int:
@@ -205,7 +184,7 @@ class HostRunner:
         measurement = Measurement(method="wall")
         buffers = self._share(verifier, writable_inputs=False)
         try:
-            calls = _Calls(self, buffers, verifier, measurement)
+            calls = Calls(self, buffers, verifier, measurement)
             with self.target.measuring():
                 self.session.post({"op": "calls", "first": self.sequence + 1})
                 self.session.freeze()
@@ -217,14 +196,14 @@ class HostRunner:
                     self.session.thaw()
             self._end_series(measurement, calls.status)
             if not measurement.findings.failed:
-                _judge_clock(measurement, times)
-                _judge_canary(measurement)
-                _judge_wakes(measurement, times)
+                judge_clock(measurement, times)
+                judge_canary(measurement)
+                judge_wakes(measurement, times)
             return measurement
         finally:
             buffers.close()
 
-    def _series(self, calls: _Calls, measurement: Measurement) -> list[CallTime]:
+    def _series(self, calls: Calls, measurement: Measurement) -> list[CallTime]:
         """Calls until enough of them were undisturbed, or until a finding or a status other than 0 ends it.
 
         A call during which the kernel took the CPU from judge or runner, or that woke up late, is verified like any
@@ -359,158 +338,3 @@ class HostRunner:
             return changed or (ANY_INPUT if returned else "")
         finally:
             buffers.close()
-
-
-class _Calls:
-    """The calls of one workload: fresh content, the clock, the freeze, the snapshot and its checks.
-
-    The runner's whole tree is stopped from one call's snapshot to the next call's start, so that nothing can work on
-    inputs that are already there while nobody looks at the clock.
-    """
-
-    def __init__(self, runner: HostRunner, buffers: HostBuffers, verifier: Verifier, measurement: Measurement) -> None:
-        self.runner, self.buffers, self.verifier, self.measurement = runner, buffers, verifier, measurement
-        self.outputs = [p for p in buffers.layout.outputs if p.nbytes]
-        self.status = 0
-        self.snapshot: dict[str, torch.Tensor] = {}
-
-    def fresh(self, number: int, timeout_s: float) -> CallTime:
-        """A call with inputs that never were before, verified. Raises RunnerFailure if the runner is lost."""
-        inputs = self.verifier.inputs(self.verifier.draw_seed())
-        took = self.one(f"call {number}", self.verifier.draw_seed() % SLOTS, inputs, timeout_s)
-        if self.status == 0:
-            self.verifier.check(self.measurement, inputs, self.snapshot, f"call {number}")
-        return took
-
-    def one(self, what: str, slot: int, inputs: Mapping[str, Value], timeout_s: float) -> CallTime:
-        """One call; its outputs are left in ``snapshot``. Findings but the comparison go to the measurement."""
-        runner, buffers, findings = self.runner, self.buffers, self.measurement.findings
-        buffers.write_inputs(slot, inputs)
-        patterns = buffers.poison(slot)
-        # Prepared so that looking at the outputs takes a microsecond once the call is seen to have returned.
-        live = [as_bits(buffers.view(p, slot)).flatten().numpy() for p in self.outputs]
-        where = [numpy.random.default_rng().integers(len(bits), size=SAMPLED_WORDS) for bits in live]
-        seen = [numpy.empty(SAMPLED_WORDS, dtype=bits.dtype) for bits in live]
-        looks = list(zip(live, where, seen, strict=True))
-        companion = runner.target.companion(runner.sandbox)
-        self.measurement.canary_us.append(runner.target.evict_caches())
-        companion.timed(0, [], timeout_s)  # the first wakes the code both share
-        usual = companion.timed(0, [], timeout_s)
-        took = replace(runner.timed(slot, looks, timeout_s), companion_us=usual.wake_us)
-        self.status = runner.reply[pages.REPLY_STATUS]
-        self.snapshot = {p.name: buffers.snapshot(p, slot) for p in buffers.layout.outputs}
-        broken = buffers.broken_guard(slot, patterns)
-        changed = buffers.inputs_equal(slot, inputs)
-        still = took.frozen and runner.session.process.is_frozen()
-        findings.record(CheckName.GUARDS_INTACT, not broken, f"{what}: {broken}" if broken else "")
-        findings.record(
-            CheckName.INPUTS_INTACT, not changed,
-            f"{what}: input {changed!r} changed during the call" if changed else "",
-        )
-        moved = [
-            p.name for p, bits, index, before in zip(self.outputs, live, where, seen, strict=True)
-            if not numpy.array_equal(bits[index], before)
-        ]
-        findings.record(
-            CheckName.COMPLETE_ON_TIME, not moved,
-            f"{what}: output {moved[0]!r} was still being written after the call had returned" if moved else "",
-        )
-        findings.record(
-            CheckName.COMPLETE_ON_TIME, still,
-            "" if still else f"{what}: the candidate's processes could not be stopped after the call had returned",
-        )
-        if self.status == 0:
-            self._check_written(what, slot, patterns, inputs)
-        return took
-
-    def _check_written(
-        self, what: str, slot: int, patterns: dict[str, tuple[int, int]], inputs: Mapping[str, Value]
-    ) -> None:
-        for p in self.outputs:
-            pattern = patterns[p.name][0]
-            if not detects_poison(p.dtype) or not leftover(self.snapshot[p.name], pattern):
-                continue
-            # An integer result may be the poison's value by chance.
-            reference = self.verifier.factory.reference(inputs, self.verifier.workload)[p.name]
-            left = leftover(self.snapshot[p.name], pattern, reference)
-            if not left:
-                continue
-            self.runner.session.thaw()
-            time.sleep(LATE_WORK_WAIT_S)
-            self.runner.session.freeze()
-            later = leftover(self.buffers.view(p, slot), pattern, reference)
-            total = self.snapshot[p.name].numel()
-            if later < left:
-                self.measurement.findings.fail(
-                    CheckName.COMPLETE_ON_TIME,
-                    f"{what}: {left - later} of {total} elements of output {p.name!r} were written only after the"
-                    " call had returned",
-                )
-            else:
-                self.measurement.findings.fail(
-                    CheckName.OUTPUTS_WRITTEN, f"{what}: {left} of {total} elements of output {p.name!r} never written"
-                )
-            return
-        self.measurement.findings.record(CheckName.OUTPUTS_WRITTEN, True)
-
-    def echoes(self, timeout_s: float) -> None:
-        """Calls whose content has been seen before, or almost: what a cache of results would answer from memory."""
-        inputs = self.verifier.inputs(self.verifier.draw_seed())
-        altered = self.verifier.altered(inputs)
-        self.one("a call before its near-duplicate", 0, inputs, timeout_s)
-        repeats: list[float] = []
-        for slot in (0, 1, 2):
-            took = self.one("a near-duplicate call", slot, altered, timeout_s)
-            if self.status or self.measurement.findings.failed:
-                return
-            if slot:  # the first of the three is new content
-                repeats.append(took.elapsed_us)
-            if not self.verifier.check_altered(self.measurement, inputs, altered, self.snapshot):
-                return
-        # Best against best: on a busy machine the typical call says more about the machine.
-        fastest = min(self.measurement.samples_us)
-        cached = min(repeats) < REPEAT_SHARE * fastest - REPEAT_SLACK_US
-        self.measurement.findings.record(
-            CheckName.FRESH_EVERY_CALL, not cached,
-            f"inputs seen before are answered in {min(repeats):.1f} µs, new ones in {fastest:.1f} µs at best: results"
-            " are kept" if cached else "",
-        )
-
-
-def _judge_wakes(measurement: Measurement, times: list[CallTime]) -> None:
-    """Waking up must cost what it costs the companion: more is work done before the clock."""
-    excess = sorted(t.wake_us - t.companion_us for t in times)
-    typical = statistics.median(excess)
-    # The standard error of a median, from the middle half.
-    noise = 1.6 * (excess[3 * len(excess) // 4] - excess[len(excess) // 4]) / len(excess) ** 0.5
-    allowed = HIDDEN_WAKE_US + HIDDEN_WAKE_SHARE * statistics.median(t.elapsed_us for t in times)
-    steady = typical - noise <= allowed
-    measurement.findings.record(
-        CheckName.STEADY_WORK, steady,
-        "" if steady else f"from being woken to beginning a call the runner took {typical:.0f} ± {noise:.0f} µs longer"
-        " than a runner without a candidate: work is hidden before the clock",
-    )
-
-
-def _judge_clock(measurement: Measurement, times: list[CallTime]) -> None:
-    """The runner's own clock must agree with ours, call by call: both see whatever disturbs a call."""
-    judged = statistics.median(t.elapsed_us for t in times)
-    missing = statistics.median(t.elapsed_us - t.claimed_us for t in times)
-    agrees = -0.05 * judged - CLAIM_SLACK_US <= missing <= 0.3 * judged + CLAIM_SLACK_US
-    measurement.findings.record(
-        CheckName.CLOCK_AGREES, agrees,
-        "" if agrees else f"the runner's clock says {judged - missing:.1f} µs a call, the judge's {judged:.1f} µs",
-    )
-
-
-def _judge_canary(measurement: Measurement) -> None:
-    """The device must have run evenly: reading the same memory took the same time at the beginning and at the end."""
-    # Lower quartiles: a preempted eviction says nothing about the device, a slow device slows all of them.
-    half = len(measurement.canary_us) // 2
-    canary = measurement.canary_us
-    first, last = (sorted(part)[len(part) // 4] for part in (canary[:half], canary[half:]))
-    ratio = max(first, last) / min(first, last)
-    measurement.findings.record(
-        CheckName.QUIET_DEVICE, ratio <= DISTURBED_RATIO,
-        "" if ratio <= DISTURBED_RATIO else f"the canary took {first:.0f} µs before and {last:.0f} µs after: disturbed",
-    )
