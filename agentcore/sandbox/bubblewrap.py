@@ -131,15 +131,16 @@ def _mounts(
 ) -> list[str]:
     view = host_view(python)
     size = str(limits.tmp_bytes)
+    arguments = ["--proc", "/proc", "--dev", "/dev"]
+    arguments += ["--perms", "1777", "--size", size, "--tmpfs", "/dev/shm"]  # noqa: S108
+    # Before the view: this very Python may live below the host's /tmp.
+    arguments += ["--perms", "1777", "--size", size, "--tmpfs", "/tmp"]  # noqa: S108
     # Named one by one, because bubblewrap makes parents of a mount point closed to all but their owner.
-    arguments = _directories([*view.paths])
+    arguments += _directories([*view.paths])
     for path in view.paths:
         arguments += ["--ro-bind", str(path), str(path)]
     for target, link in view.links:
         arguments += ["--symlink", target, str(link)]
-    arguments += ["--proc", "/proc", "--dev", "/dev"]
-    arguments += ["--perms", "1777", "--size", size, "--tmpfs", "/dev/shm"]  # noqa: S108
-    arguments += ["--perms", "1777", "--size", size, "--tmpfs", "/tmp"]  # noqa: S108
     arguments += _directories([bind.inside for bind in (*show, *own)])
     for bind in show:
         arguments += ["--ro-bind", str(bind.source), str(bind.inside)]

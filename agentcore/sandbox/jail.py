@@ -111,10 +111,6 @@ def _build_root(spec: dict[str, Any]) -> None:
     os.chdir("/")
     _mount("tmpfs", "/newroot", "tmpfs", _MS_NOSUID | _MS_NODEV, "mode=755")
     read_only = _ATTR_RDONLY | _ATTR_NOSUID | _ATTR_NODEV
-    for source, inside in spec["view"]:
-        _bind(source, inside, read_only)
-    for target, link in spec["links"]:
-        os.symlink(target, "/newroot" + link)
     Path("/newroot/proc").mkdir()
     _mount("proc", "/newroot/proc", "proc", _MS_NOSUID | _MS_NODEV | _MS_NOEXEC)
     Path("/newroot/dev").mkdir()
@@ -126,6 +122,11 @@ def _build_root(spec: dict[str, Any]) -> None:
     os.symlink("/proc/self/fd", "/newroot/dev/fd")
     _tmpfs("/newroot/dev/shm", spec["tmp_bytes"], "1777")
     _tmpfs("/newroot/tmp", spec["tmp_bytes"], "1777")
+    # After /tmp: this very Python may live below the host's /tmp.
+    for source, inside in spec["view"]:
+        _bind(source, inside, read_only)
+    for target, link in spec["links"]:
+        os.symlink(target, "/newroot" + link)
     for source, inside in spec["readable"]:
         _bind(source, inside, read_only)
     for source, inside in spec["writable"]:
