@@ -30,6 +30,7 @@ COMMIT_FORMAT = "%x00".join(
 )
 KNOWN_TRAILERS = ("Problem", "Language", "Agent", "Campaign", "Hypothesis", "Model")
 _CANONICAL = {name.casefold(): name for name in KNOWN_TRAILERS}
+_PROVENANCE = {"hardware", "attempt", "evaluation", "approved-by"}  # of published commits
 _UNSAFE_IN_IDENTITY = re.compile(r"[\x00-\x1f\x7f<>]")
 
 
@@ -130,7 +131,8 @@ def _without_trailers(rest: str, has_trailers: bool) -> str:
     ours = False
     for line in last.splitlines():
         if not line[:1].isspace():  # else it continues the line before
-            ours = line.partition(":")[0].strip().casefold() in _CANONICAL
+            key = line.partition(":")[0].strip().casefold()
+            ours = key in _CANONICAL or key in _PROVENANCE
         if not ours:
             spoken.append(line)
     return "\n\n".join(part.strip() for part in (head if separator else "", "\n".join(spoken)) if part.strip())
