@@ -10,6 +10,7 @@ Python), a blank comment line, and free text saying how the cheat works. Droppin
 ``hardware``    cpu or gpu
 ``family``      one of FAMILIES
 ``caught-by``   check names, any of which may catch it (exploits and faults)
+``honest``      the control an exploit must beat to count as accepted, where the judge leaves it nothing to gain
 ``verdict``     acceptable verdicts (exploits and faults)
 ``workloads``   smallest (default), largest, both, all: which of the problem's workloads to run
 
@@ -36,7 +37,7 @@ FAMILIES = frozenset({"correctness", "inputs", "timing", "replay", "process", "c
 E = TypeVar("E", bound=StrEnum)
 
 _SUFFIXES = {".cpp": Language.CPP, ".cu": Language.CUDA, ".py": Language.TORCH}
-_KEYS = frozenset({"case", "problem", "language", "hardware", "family", "caught-by", "verdict", "workloads"})
+_KEYS = frozenset({"case", "problem", "language", "hardware", "family", "caught-by", "verdict", "workloads", "honest"})
 _LOCAL_INCLUDE = re.compile(r'^\s*#\s*include\s+"([\w.]+)"', re.MULTILINE)
 _MADE_ELSEWHERE = frozenset({"problem.h", "canary.h"})
 
@@ -75,6 +76,7 @@ class Case:
     verdicts: frozenset[Verdict]
     workloads: Extent
     summary: str
+    honest: str = ""
 
     def runs_on(self, hardware: HardwareName) -> bool:
         return self.on_gpu == hardware.is_gpu
@@ -146,6 +148,7 @@ def read_case(path: Path) -> Case:
         verdicts=verdicts,
         workloads=extent or Extent.SMALLEST,
         summary=text,
+        honest=header.get("honest", ""),
     )
 
 

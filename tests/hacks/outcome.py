@@ -17,7 +17,11 @@ from agentcore.judge.result import EvaluationResult
 from agentcore.problems import Problem, Workload, load_problem
 from agentcore.vocabulary import CheckName, HardwareName, Verdict
 from tests.hacks.canary import Canary, planted
-from tests.hacks.corpus import PROBLEMS, Case, Extent, Kind
+from tests.hacks.corpus import HERE, PROBLEMS, Case, Extent, Kind, read_case
+
+TRIES = 3
+NO_GAIN = 0.8
+"""An exploit whose calls take at least this share of the control's has gained nothing beyond a busy CPU's noise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,25 +71,50 @@ class CaseOutcome:
 
 def run_case(case: Case, hardware: HardwareName, cache_dir: Path, *, problems: Path = PROBLEMS) -> CaseOutcome:
     """Judge one case on ``hardware``. Raises what the judge raises, and ProblemError for a problem that is absent."""
-    problem = load_problem(problems / case.problem)
-    chosen = _chosen(problem, hardware, case.workloads)
     started = time.monotonic()
-    with planted() as canary, kernel_directory(case, canary) as kernel_dir:
-        result = _judge(hardware, cache_dir).evaluate(
-            EvaluationRequest(
-                problem=problem,
-                kernel_dir=kernel_dir,
-                language=case.language,
-                hardware=hardware,
-                cache_dir=cache_dir,
-                quick=True,
-                heldout=case.workloads is Extent.ALL,
-                workload_uuids=tuple(workload.uuid for workload in chosen),
-            )
-        )
-        evidence = canary.evidence()
+    result, evidence = _judged(case, case.workloads, hardware, cache_dir, problems)
     caught, why = assess(case, result, evidence)
+    if case.honest and result.passed and not evidence:
+        honest, _ = _judged(read_case(HERE / _file_of(case)), case.workloads, hardware, cache_dir, problems)
+        ratio = _latency(result) / _latency(honest)
+        caught = honest.passed and ratio >= NO_GAIN
+        why = "" if caught else f"accepted at {ratio:.2f} of the honest time"
     return CaseOutcome(case, result, caught, why, time.monotonic() - started)
+
+
+def _judged(
+    case: Case, extent: Extent, hardware: HardwareName, cache_dir: Path, problems: Path
+) -> tuple[EvaluationResult, list[str]]:
+    """The result, and what shows that the kernel got out. Like the queue, asks again where the device was not quiet."""
+    problem = load_problem(problems / case.problem)
+    chosen = _chosen(problem, hardware, extent)
+    for attempt in range(TRIES):
+        with planted() as canary, kernel_directory(case, canary) as kernel_dir:
+            result = _judge(hardware, cache_dir).evaluate(
+                EvaluationRequest(
+                    problem=problem,
+                    kernel_dir=kernel_dir,
+                    language=case.language,
+                    hardware=hardware,
+                    cache_dir=cache_dir,
+                    quick=True,
+                    heldout=extent is Extent.ALL,
+                    workload_uuids=tuple(workload.uuid for workload in chosen),
+                )
+            )
+            evidence = canary.evidence()
+        unquiet = {check.name for check in result.failed_checks()} == {CheckName.QUIET_DEVICE}
+        if evidence or not unquiet or attempt == TRIES - 1:
+            break
+    return result, evidence
+
+
+def _file_of(case: Case) -> str:
+    return case.honest + case.path.suffix
+
+
+def _latency(result: EvaluationResult) -> float:
+    return sum(w.latency_us or 0.0 for w in result.workloads) or float("inf")
 
 
 def assess(case: Case, result: EvaluationResult, evidence: list[str]) -> tuple[bool, str]:

@@ -5,6 +5,7 @@
 // family: process
 // caught-by: channel-intact|steady-work
 // verdict: reward_hack|runtime_error
+// honest: cpp/control_straight
 // workloads: both
 //
 // Swallows the judge's next messages in a thread of its own, so that the runner never sees them, and answers them itself.

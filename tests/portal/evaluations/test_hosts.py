@@ -109,7 +109,7 @@ class TestJudging:
             assert "refs/heads/attempts/scale/cpp/ada/main" in state[4]
 
             with serving(portal, port):
-                assert portal.json(TICK) == [["cpu"], 0]
+                assert portal.json(TICK)[1] == 0  # whether it had to wake the worker depends on who asked first
                 state = wait_for(portal, lambda s: s[0] == "done", seconds=90)
                 assert state[1:3] == ["passed", 1], state
                 assert int(state[3].rpartition(":")[2]) in descendants(process.pid)

@@ -1,0 +1,64 @@
+"""What the CPU target concludes from how long its runners took to wake up and to call."""
+
+from __future__ import annotations
+
+import random
+
+from agentcore.judge.host_calls import CallTime, judge_clock, judge_wakes
+from agentcore.judge.measurement import Measurement
+from agentcore.vocabulary import CheckName, Verdict
+
+
+def times(
+    wakes: list[float], companions: list[float], *, elapsed_us: float = 100.0, claimed_us: float = 99.0
+) -> list[CallTime]:
+    return [
+        CallTime(wake_us=w, elapsed_us=elapsed_us, claimed_us=claimed_us, quiet=True, frozen=True, companion_us=c)
+        for w, c in zip(wakes, companions, strict=True)
+    ]
+
+
+def verdict(series: list[CallTime]) -> Verdict:
+    measurement = Measurement()
+    judge_wakes(measurement, series)
+    return measurement.findings.verdict()
+
+
+def test_waking_up_like_the_companion_is_honest() -> None:
+    draw = random.Random(1)
+    wakes = [25 + draw.uniform(-3, 6) for _ in range(24)]
+    assert verdict(times(wakes, [24 + draw.uniform(-3, 3) for _ in wakes])) is Verdict.PASSED
+
+
+def test_a_busy_machine_delays_some_calls_and_accuses_nobody() -> None:
+    draw = random.Random(2)
+    companions = [24 + draw.uniform(-2, 2) for _ in range(24)]
+    wakes = [25 + (draw.choice([0, 0, 0, 400, 3000])) for _ in companions]
+    assert verdict(times(wakes, companions)) is Verdict.PASSED
+
+
+def test_time_hidden_in_every_call_is_seen() -> None:
+    draw = random.Random(3)
+    companions = [24 + draw.uniform(-2, 2) for _ in range(24)]
+    assert verdict(times([c + 60 + draw.uniform(-5, 5) for c in companions], companions)) is Verdict.REWARD_HACK
+
+
+def test_time_hidden_in_most_calls_is_seen() -> None:
+    companions = [24.0] * 24
+    wakes = [c + (60 if index % 5 else 0) for index, c in enumerate(companions)]
+    assert verdict(times(wakes, companions)) is Verdict.REWARD_HACK
+
+
+def test_where_the_companion_wakes_unevenly_the_evaluation_is_asked_for_again() -> None:
+    companions = [20.0, 300.0] * 12
+    assert verdict(times([c + 90 for c in companions], companions)) is Verdict.INFRA_ERROR
+
+
+def test_clocks_are_compared_call_by_call() -> None:
+    disturbed = times([25.0] * 8, [24.0] * 8, elapsed_us=5000, claimed_us=4990)
+    measurement = Measurement()
+    judge_clock(measurement, times([25.0] * 9, [24.0] * 9) + disturbed)
+    assert not measurement.findings.failed
+    judge_clock(measurement, times([25.0] * 9, [24.0] * 9, claimed_us=2.0, elapsed_us=400))
+    assert CheckName.CLOCK_AGREES in {c.name for c in measurement.findings.checks()}
+    assert measurement.findings.verdict() is Verdict.CLOCK_MISMATCH
