@@ -280,7 +280,7 @@ class CudaRunner:
                 if time.perf_counter_ns() > limit:
                     limit_s = self.effort.call_timeout_s
                     raise RunnerFailure("timeout", f"{size} calls did not return within {limit_s:g} s each")
-                if self.session.pending():
+                if self.session.pending() or self.session.ended():
                     self.session.answer("finished", timeout_s=1)
                     raise RunnerFailure("error", "the kernel failed in a burst of calls")
             elapsed.append((time.perf_counter_ns() - begun) / 1e3)

@@ -30,9 +30,10 @@ SAMPLED_WORDS = 192
 LATE_WORK_WAIT_S = 0.05
 DISTURBED_RATIO = 2.0
 CLAIM_SLACK_US = 20.0
-HIDDEN_WAKE_US, HIDDEN_WAKE_SHARE = 8.0, 0.04
+HIDDEN_WAKE_US, HIDDEN_WAKE_SHARE = 10.0, 0.04
 """How much longer than the companion's waking up may take (median, beyond its noise) before it is hidden work: a
 constant, and a share of the call's own time, since a larger working set is colder when it wakes."""
+ECHO_ROUNDS = 6
 UNEVEN_WAKE_SHARE = 2.0
 """A companion whose upper quartile is beyond this many times its lower one says that the machine is busy."""
 REPEAT_SHARE, REPEAT_SLACK_US = 0.6, 5.0
@@ -160,37 +161,52 @@ class Calls:
                 repeats.append(took.elapsed_us)
             if not self.verifier.check_altered(self.measurement, inputs, altered, self.snapshot):
                 return
-        # Best against best: on a busy machine the typical call says more about the machine.
-        fastest = min(self.measurement.samples_us)
-        cached = min(repeats) < REPEAT_SHARE * fastest - REPEAT_SLACK_US
-        self.measurement.findings.record(
-            CheckName.FRESH_EVERY_CALL, not cached,
-            f"inputs seen before are answered in {min(repeats):.1f} µs, new ones in {fastest:.1f} µs at best: results"
-            " are kept" if cached else "",
-        )
+        # Best against best, and before anybody is accused a few more of both, side by side: on a busy machine the
+        # typical call says more about the machine.
+        news = list(self.measurement.samples_us)
+        for _ in range(ECHO_ROUNDS):
+            if min(repeats) >= REPEAT_SHARE * min(news) - REPEAT_SLACK_US:
+                break
+            unseen = self.verifier.inputs(self.verifier.draw_seed())
+            news.append(self.one("a call with new inputs", 0, unseen, timeout_s).elapsed_us)
+            self.one("a call with inputs seen before", 1, altered, timeout_s)
+        else:
+            self.measurement.findings.fail(
+                CheckName.FRESH_EVERY_CALL,
+                f"inputs seen before are answered in {min(repeats):.1f} µs, new ones in {min(news):.1f} µs at best:"
+                " results are kept",
+            )
 
 
-def judge_wakes(measurement: Measurement, times: list[CallTime]) -> None:
-    """Waking up must cost what it costs the companion: more is work done before the clock.
+def hidden_before(times: list[CallTime]) -> str:
+    """What looks like work before the clock, '' where nothing does: waking up must cost what it costs the companion.
 
-    Hidden work raises every call it is hidden in; a busy machine raises some. Where the companion itself woke up
-    unevenly nobody can be accused, and the evaluation is asked for again.
+    Hidden work raises every call it is hidden in; a busy machine raises some.
     """
+    if not times:
+        return ""
     excess = sorted(t.wake_us - t.companion_us for t in times)
     count = len(excess)
     lower, typical, upper = excess[count // 4], statistics.median(excess), excess[3 * count // 4]
     allowed = HIDDEN_WAKE_US + HIDDEN_WAKE_SHARE * statistics.median(t.elapsed_us for t in times)
     noise = 3 * (upper - lower) / count**0.5
     if lower <= allowed and typical - noise <= allowed:
-        measurement.findings.record(CheckName.STEADY_WORK, True)
-        return
-    message = f"from being woken to beginning a call it took {typical:.0f} µs longer than a runner without a candidate"
+        return ""
+    return f"from being woken to beginning a call it took {typical:.0f} µs longer than a runner without a candidate"
+
+
+def judge_wakes(measurement: Measurement, times: list[CallTime]) -> None:
+    """Records ``steady-work``. Where the companion itself woke up unevenly nobody can be accused: asked for again."""
+    message = hidden_before(times)
     companion = sorted(t.companion_us for t in times)
+    count = len(companion)
     uneven = companion[3 * count // 4] > UNEVEN_WAKE_SHARE * companion[count // 4]
-    if uneven or sum(t.quiet for t in times) < count / 2:
+    if message and (uneven or sum(t.quiet for t in times) < count / 2):
         measurement.findings.fail(CheckName.QUIET_DEVICE, f"{message}, on a machine too busy to tell why")
     else:
-        measurement.findings.fail(CheckName.STEADY_WORK, f"{message}: work is hidden before the clock")
+        measurement.findings.record(
+            CheckName.STEADY_WORK, not message, f"{message}: work is hidden before the clock" if message else ""
+        )
 
 
 def judge_clock(measurement: Measurement, times: list[CallTime]) -> None:

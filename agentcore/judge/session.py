@@ -104,19 +104,26 @@ class RunnerSession:
         return reply
 
     def pending(self) -> bool:
-        """Whether something lies in the channel unasked (a forged message, or the end of the stream)."""
+        """Whether a message lies in the channel that nobody asked for."""
+        return bool(self._peek())
+
+    def ended(self) -> bool:
+        """Whether the runner is gone: reaped, or its end of the channel closed."""
+        return not self.alive() or self._peek() == b""
+
+    def _peek(self) -> bytes | None:
+        """The first byte of what waits in the channel; empty at its end, None where nothing waits."""
         self._sock.setblocking(False)
         try:
-            self._sock.recv(1, socket.MSG_PEEK)
+            return self._sock.recv(1, socket.MSG_PEEK)
         except BlockingIOError:
-            return False
+            return None
         except OSError:
-            return True
-        return True
+            return b""
 
     def left_unasked(self) -> bool:
         """Whether the runner exited by itself, not by a signal: a reply before that was forged, or its loop patched."""
-        if not self.pending():
+        if self._peek() is None:
             return False
         deadline = time.monotonic() + 0.5
         while (code := self.process.poll()) is None and time.monotonic() < deadline:
