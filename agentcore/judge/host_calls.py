@@ -173,8 +173,8 @@ class Calls:
         else:
             self.measurement.findings.fail(
                 CheckName.FRESH_EVERY_CALL,
-                f"inputs seen before are answered in {statistics.median(repeats):.1f} µs, new ones in {min(news):.1f} µs"
-                " at best: results are kept",
+                f"inputs seen before are answered in {statistics.median(repeats):.1f} µs, new ones in"
+                f" {min(news):.1f} µs at best: results are kept",
             )
 
 
