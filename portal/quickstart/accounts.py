@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 
 from django.contrib.auth import get_user_model
+from django.contrib.auth.models import Permission
 
 from portal.agents.models import Agent
 from portal.agents.tokens import issue_token
@@ -14,7 +15,10 @@ ADMIN, REVIEWER = "admin", "reviewer"
 
 
 def ensure_people() -> dict[str, str]:
-    """Make ``admin`` (superuser) and ``reviewer`` where they are missing; the passwords of those made just now."""
+    """Make ``admin`` (superuser) and ``reviewer`` where they are missing; the passwords of those made just now.
+
+    ``reviewer`` may review and merge on the pages, and is no staff: it cannot enter the admin.
+    """
     users = get_user_model().objects
     made = {}
     for name, extra in ((ADMIN, {"is_staff": True, "is_superuser": True}), (REVIEWER, {})):
@@ -22,6 +26,9 @@ def ensure_people() -> dict[str, str]:
             made[name] = secrets.token_urlsafe(9)
             users.create_user(name, f"{name}@localhost", made[name], **extra)
             log_event("user.created", "system", user=name)
+    reviewer().user_permissions.add(
+        Permission.objects.get(content_type__app_label="solutions", codename="add_solution")
+    )
     return made
 
 
