@@ -1,7 +1,8 @@
 """What the quick start's reviewer does: approve and merge the best attempt per problem, and nothing that is no gain.
 
 The rules a person would follow: passed, every check, not proven slower than the PyTorch baseline, and, where a
-solution is published already, faster than it beyond the noise. `publishing` enforces the hard ones again.
+solution is published already, faster than it beyond the noise. What a person merged is that person's decision and
+stays. `publishing` enforces the hard rules again.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from agentcore.gitstore import GitStoreError
 from portal.campaigns.models import Campaign
 from portal.evaluations import scores
 from portal.evaluations.models import Evaluation
+from portal.events.models import Event
 from portal.problems.models import Problem
 from portal.solutions import publishing
 from portal.solutions.models import Review, Solution
@@ -27,17 +29,17 @@ class Decision:
 
 
 def merge_best(campaign: Campaign, user) -> list[Decision]:
-    """Go through the campaign's problems by name."""
+    """Go through the campaign's problems by name. ``user`` is the quick start's own reviewer."""
     decisions = []
     for problem in campaign.problems.order_by("name"):
         best = scores.best_evaluation(problem, campaign.language, campaign.hardware, campaign=campaign)
-        reason = "not merged, no attempt passed" if best is None else _objection(problem, best)
+        reason = "not merged, no attempt passed" if best is None else _objection(problem, best, user)
         if best is None or reason:
             decisions.append(Decision(problem.name, False, reason))
             continue
         try:
             if publishing.standing_review(best.attempt) is None:
-                comment = "Passed every check; the fastest of the quick start's attempts."
+                comment = "Passed every check; the best SOL score of the quick start's attempts."
                 publishing.review(best.attempt, user, Review.Decision.APPROVED, comment, best)
             publishing.merge(best.attempt, best, user)
         except (publishing.PublishingError, GitStoreError) as error:
@@ -58,13 +60,15 @@ def current(campaign: Campaign) -> list[Solution]:
     )
 
 
-def _objection(problem: Problem, best: Evaluation) -> str:
+def _objection(problem: Problem, best: Evaluation, user) -> str:
     published = Solution.objects.filter(
         problem=problem, language=best.attempt.language, hardware=best.hardware, superseded_at=None
     ).select_related("evaluation").first()
     if published is not None:
         if published.evaluation_id == best.pk:
             return "already merged"
+        if not _merged_by(user, published):
+            return "not merged, a person chose the current solution; replace it on the attempt's page"
         change = scores.compare(best, published.evaluation).change
         if change is not scores.Change.IMPROVED:
             return f"not merged, not proven faster than the current solution ({change})"
@@ -75,3 +79,8 @@ def _objection(problem: Problem, best: Evaluation) -> str:
         figure = f" ({best.speedup:.2f}×)" if best.speedup else ""
         return f"not merged, slower than the PyTorch baseline{figure}"
     return ""
+
+
+def _merged_by(user, solution: Solution) -> bool:
+    """Whether ``user`` merged ``solution``. Not known, as after a reindex, counts as no: better kept than lost."""
+    return Event.objects.filter(kind="solution.merged", data__commit=solution.commit, actor=user).exists()

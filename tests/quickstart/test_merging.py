@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from portal.events.models import log as log_event
 from portal.quickstart.merging import merge_best
+from portal.solutions import publishing
 from portal.solutions.models import Solution
 from tests.portal import factories as make
 
@@ -16,8 +18,13 @@ def campaign():
     return make.make_campaign("quickstart", problems=[make.make_problem("rmsnorm")])
 
 
-def reason(campaign) -> str:
-    (decision,) = merge_best(campaign, make.make_user("reviewer"))
+@pytest.fixture
+def reviewer():
+    return make.make_user("reviewer")
+
+
+def reason(campaign, reviewer) -> str:
+    (decision,) = merge_best(campaign, reviewer)
     assert not decision.merged
     assert not Solution.objects.filter(superseded_at=None, attempt__slug="new").exists()
     return decision.reason
@@ -28,28 +35,51 @@ def attempt(campaign, latencies: tuple[float, float], slug: str = "new"):
     return make.make_evaluation(row, result=make.make_result(row, latencies=latencies))
 
 
-def test_nothing_passed(campaign) -> None:
-    assert "no attempt passed" in reason(campaign)
+def test_nothing_passed(campaign, reviewer) -> None:
+    assert "no attempt passed" in reason(campaign, reviewer)
 
 
-def test_no_baseline_to_compare_with(campaign) -> None:
+def test_no_baseline_to_compare_with(campaign, reviewer) -> None:
     attempt(campaign, (10, 20))
-    assert "no PyTorch baseline passed" in reason(campaign)
+    assert "no PyTorch baseline passed" in reason(campaign, reviewer)
 
 
-def test_slower_than_the_baseline(campaign) -> None:
+def test_slower_than_the_baseline(campaign, reviewer) -> None:
     make.make_baseline(campaign.problems.get(), (40.0, 80.0))
     attempt(campaign, (50, 100))
-    assert "slower than the PyTorch baseline (0.80×)" in reason(campaign)
+    assert "slower than the PyTorch baseline (0.80×)" in reason(campaign, reviewer)
 
 
-def test_not_proven_faster_than_what_is_published(campaign) -> None:
-    problem = campaign.problems.get()
-    make.make_baseline(problem, (40.0, 80.0))
+def publish(campaign, user) -> None:
+    """An attempt of 20 and 40 µs, published as if ``user`` had merged it on the pages."""
     published = attempt(campaign, (20.0, 40.0), slug="old")
-    Solution.objects.create(
-        problem=problem, language="cpp", hardware="cpu", attempt=published.attempt, evaluation=published,
-        commit=make.oid(), published_at=published.finished_at,
+    solution = Solution.objects.create(
+        problem=campaign.problems.get(), language="cpp", hardware="cpu", attempt=published.attempt,
+        evaluation=published, commit=make.oid(), published_at=published.finished_at,
     )
+    log_event("solution.merged", user, attempt=published.attempt, commit=solution.commit)
+
+
+def test_not_proven_faster_than_what_is_published(campaign, reviewer) -> None:
+    make.make_baseline(campaign.problems.get(), (40.0, 80.0))
+    publish(campaign, reviewer)
     attempt(campaign, (19.95, 39.9))
-    assert "not proven faster than the current solution (unproven)" in reason(campaign)
+    assert "not proven faster than the current solution (unproven)" in reason(campaign, reviewer)
+
+
+def test_what_a_person_merged_stays_however_good_a_later_attempt_is(campaign, reviewer) -> None:
+    make.make_baseline(campaign.problems.get(), (40.0, 80.0))
+    publish(campaign, make.make_user("ada", superuser=True))
+    attempt(campaign, (10.0, 20.0))
+    assert "a person chose the current solution" in reason(campaign, reviewer)
+
+
+def test_its_own_earlier_choice_is_replaced_by_a_better_attempt(campaign, reviewer, monkeypatch) -> None:
+    make.make_baseline(campaign.problems.get(), (40.0, 80.0))
+    publish(campaign, reviewer)
+    better = attempt(campaign, (10.0, 20.0))
+    merged = []
+    monkeypatch.setattr(publishing, "merge", lambda *arguments: merged.append(arguments))
+    (decision,) = merge_best(campaign, reviewer)
+    assert decision.merged
+    assert merged == [(better.attempt, better, reviewer)]
