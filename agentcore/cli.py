@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 
 import agentcore.bounds.cli as bounds_cli
@@ -22,11 +23,15 @@ def main(argv: list[str] | None = None) -> int:
     arguments = parser.parse_args(argv)
     try:
         code: int = arguments.run(arguments)
+        sys.stdout.flush()  # so that a closed pipe is met here, not at the interpreter's exit
     except ProblemError as error:
         print(f"kernelyard: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         return 130
+    except BrokenPipeError:  # the reader, such as head, has enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the exit flushes once more
+        return 141  # 128 + SIGPIPE, as a shell reports it
     return code
 
 

@@ -15,6 +15,7 @@ MAX_FILES = 64
 MAX_FILE_BYTES = 1 << 20
 MAX_TOTAL_BYTES = 4 << 20
 MAX_DEPTH = 8
+_GENERATED_HEADER = "problem.h"
 
 
 class SourceError(ValueError):
@@ -24,7 +25,8 @@ class SourceError(ValueError):
 def read_source(directory: Path, language: Language) -> dict[str, bytes]:
     """Every file under ``directory`` by its path relative to it, in sorted order.
 
-    Raises SourceError for a link or special file, for a tree that is too large, or if the language's own source file
+    Raises SourceError for a link or special file, for a directory in the place of the generated ``problem.h``, for a
+    tree that is too large, or if the language's own source file
     (``kernel.cu``, ``kernel.cpp``, ``kernel.py``) is missing.
     """
     files: dict[str, bytes] = {}
@@ -35,6 +37,8 @@ def read_source(directory: Path, language: Language) -> dict[str, bytes]:
         for entry in sorted(os.scandir(directory / place), key=lambda found: found.name):
             relative = place / entry.name
             if entry.is_dir(follow_symlinks=False):
+                if entry.name == _GENERATED_HEADER:
+                    raise SourceError(f"{relative}/: {_GENERATED_HEADER} is the generated header; rename the directory")
                 if len(relative.parts) >= MAX_DEPTH:
                     raise SourceError(f"{relative}: more than {MAX_DEPTH} directories deep")
                 if entry.name != "__pycache__":

@@ -13,6 +13,9 @@ MAX_TOTAL_BYTES = 4 << 20
 MAX_PATH_BYTES = 400
 MAX_DEPTH = 8
 FILE_MODE = "100644"
+# Written beside a published kernel, and generated beside a built one.
+RECORD_NAMES = ("result.json", "solution.json")
+GENERATED_HEADER = "problem.h"
 SUFFIXES = frozenset(
     ".c .cc .cpp .cu .cuh .h .hpp .inc .inl .json .md .ptx .py .toml .txt".split()  # noqa: SIM905
 )
@@ -58,6 +61,16 @@ def path_fault(path: str, suffixes: frozenset[str] | None = SUFFIXES) -> str | N
     if suffixes is not None and PurePosixPath(path).suffix not in suffixes:
         return f"only these kinds of file belong to a kernel: {' '.join(sorted(suffixes))}; remove or rename it"
     return None
+
+
+def kernel_path_fault(path: str) -> str | None:
+    """As `path_fault`, and with the names that a kernel directory may not use because others write them."""
+    parts = [unicodedata.normalize("NFKC", part).casefold() for part in path.split("/")]
+    if parts[0] in RECORD_NAMES:
+        return f"the name {parts[0]} is taken by the record of the evaluation; rename it"
+    if GENERATED_HEADER in parts[:-1]:
+        return f"{GENERATED_HEADER} is the generated header and cannot be a directory; rename the directory"
+    return path_fault(path)
 
 
 def clashes(paths: Iterable[str]) -> list[tuple[str, str]]:

@@ -18,12 +18,13 @@ from agentcore.gitstore.paths import (
     MAX_FILES,
     MAX_TOTAL_BYTES,
     clashes,
-    path_fault,
+    kernel_path_fault,
     shown,
 )
 from agentcore.gitstore.process import GitStoreError
 from agentcore.gitstore.records import KNOWN_TRAILERS, NO_OID, CommitRecord, Identity
 from agentcore.gitstore.repository import MAIN, Repository
+from agentcore.gitstore.shape import shape_fault
 from agentcore.vocabulary import ATTEMPT_REF_PREFIX, AttemptRef
 
 MAX_COMMITS = 50
@@ -115,10 +116,14 @@ class PushPolicy:
             )
             return
         for oid in reversed(oids):
+            # Later commits build on a commit refused here, and listing trees that were not looked at may never end.
             if fault := self._raw_fault(oid):
                 yield f"commit {oid[:12]}: {fault}"
-                continue
+                return
             record = self._repository.commit(oid)
+            if fault := self._parent_fault(record, target) or self._shape_fault(record):
+                yield f"commit {oid[:12]}: {fault}"
+                return
             for fault in self._commit_faults(record, target):
                 yield f"commit {oid[:12]}: {fault}"
 
@@ -144,14 +149,20 @@ class PushPolicy:
             return f"it holds the control character U+{ord(match.group()):04X}. Amend it without."
         return None
 
+    def _parent_fault(self, record: CommitRecord, target: AttemptRef) -> str | None:
+        if len(record.parents) == 1:
+            return None
+        what = "has no parent" if not record.parents else f"merges {len(record.parents)} commits"
+        return (
+            f"it {what}. An attempt builds on exactly one commit: main, or the attempt at {target.problem} "
+            "that it improves."
+        )
+
+    def _shape_fault(self, record: CommitRecord) -> str | None:
+        return shape_fault(self._git, self._repository.commit(record.parents[0]).tree, record.tree)
+
     def _commit_faults(self, record: CommitRecord, target: AttemptRef) -> Iterator[str]:
-        if len(record.parents) != 1:
-            what = "has no parent" if not record.parents else f"merges {len(record.parents)} commits"
-            yield (
-                f"it {what}. An attempt builds on exactly one commit: main, or the attempt at {target.problem} "
-                "that it improves."
-            )
-            return
+        """Faults of a commit with one parent and trees of a bounded shape."""
         yield from self._identity_faults(record, target.agent)
         yield from self._trailer_faults(record, target)
         yield from self._change_faults(record, target)
@@ -247,7 +258,7 @@ class PushPolicy:
                 yield f"file {shown(entry.path)} is {_MODES.get(entry.mode, f'of mode {entry.mode}; not accepted')}."
             elif entry.size > MAX_FILE_BYTES:
                 yield f"file {shown(entry.path)} has {entry.size} bytes, more than {MAX_FILE_BYTES}. Make it smaller."
-            if fault := path_fault(name):
+            if fault := kernel_path_fault(name):
                 yield f"file {shown(entry.path)}: {fault}."
         if total > MAX_TOTAL_BYTES:
             yield f"{target.kernel_path}/ takes {total} bytes, more than {MAX_TOTAL_BYTES} together. Make it smaller."

@@ -6,19 +6,23 @@ Everything else in this package calls git through `GitProcess`. Not for meaning:
 from __future__ import annotations
 
 import os
+import select
 import subprocess
 import tempfile
 import threading
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Any, Self
+from typing import Any, Self
 
 from git import Git, Repo
 from git.exc import GitCommandError, GitCommandNotFound, InvalidGitRepositoryError, NoSuchPathError
 
 TIMEOUT_S = 120.0
+HOOK_TIMEOUT_S = 30.0  # somebody waits for a push, and a thread of the portal with them
 OUTPUT_LIMIT = 64 << 20
+_CHUNK = 64 << 10
 _QUARANTINE = ("GIT_QUARANTINE_PATH", "GIT_OBJECT_DIRECTORY", "GIT_ALTERNATE_OBJECT_DIRECTORIES")
 
 
@@ -95,9 +99,13 @@ def start_service(path: Path, arguments: Sequence[str], environment: Mapping[str
 class GitProcess:
     """Git commands on one bare repository. One per task; use it as a context manager and in one thread only."""
 
-    def __init__(self, path: Path, *, quarantine: bool = False) -> None:
-        """Open ``path``. ``quarantine`` lets a pre-receive hook see the objects that a push has not landed yet."""
+    def __init__(self, path: Path, *, quarantine: bool = False, timeout_s: float | None = None) -> None:
+        """Open ``path``. ``quarantine`` lets a pre-receive hook see the objects that a push has not landed yet.
+
+        No command is waited for longer than ``timeout_s`` (HOOK_TIMEOUT_S in quarantine, else TIMEOUT_S).
+        """
         self.path = path.resolve()
+        self._timeout_s = timeout_s if timeout_s is not None else HOOK_TIMEOUT_S if quarantine else TIMEOUT_S
         try:
             self._repo = _CleanRepo(self.path, expand_vars=False)
         except (NoSuchPathError, InvalidGitRepositoryError):
@@ -139,7 +147,7 @@ class GitProcess:
                     env=env,
                     stdout_as_string=False,
                     strip_newline_in_stdout=False,
-                    kill_after_timeout=TIMEOUT_S,
+                    kill_after_timeout=self._timeout_s,
                 )
             except GitCommandNotFound:
                 raise GitStoreError("git was not found; install it (Debian: apt install git)") from None
@@ -158,16 +166,31 @@ class GitProcess:
         return self.run(command, *arguments, stdin=stdin, env=env).decode(errors="replace").removesuffix("\n")
 
     def head(self, command: str, *arguments: str, limit: int) -> tuple[bytes, bool]:
-        """The first ``limit`` bytes of a command's output, and whether there was more. The command is then stopped."""
-        with _Stream(self._start(command, arguments)) as stream:
-            data = stream.read(limit + 1)
-        return data[:limit], len(data) > limit
+        """The first ``limit`` bytes of a command's output, and whether there was more. The command is then stopped.
+
+        Raises GitStoreError for a command that takes too long, or fails before its output is complete.
+        """
+        data = bytearray()
+        with self._start(command, arguments) as stream:
+            while len(data) <= limit and (chunk := stream.read()):
+                data += chunk
+            if len(data) <= limit:
+                stream.finish()
+        return bytes(data[:limit]), len(data) > limit
 
     def lines(self, command: str, *arguments: str) -> Iterator[str]:
-        """A command's output line by line, without holding it. Leaving the loop early stops the command."""
-        with _Stream(self._start(command, arguments)) as stream:
-            for line in stream:
-                yield line.decode(errors="replace").rstrip("\n")
+        """A command's output line by line, without holding it. Leaving the loop early stops the command.
+
+        Raises GitStoreError for a command that takes too long; the caller's own time between lines does not count.
+        """
+        rest = b""
+        with self._start(command, arguments) as stream:
+            while chunk := stream.read():
+                *whole, rest = (rest + chunk).split(b"\n")
+                for line in whole:
+                    yield line.decode(errors="replace")
+        if rest:
+            yield rest.decode(errors="replace")
 
     def read_object(self, oid: str) -> tuple[str, bytes] | None:
         """``(type, content)`` of an object, or None where there is none. One process serves all calls.
@@ -197,9 +220,10 @@ class GitProcess:
         except ValueError:
             return -1
 
-    def _start(self, command: str, arguments: Sequence[str]) -> Any:
+    def _start(self, command: str, arguments: Sequence[str]) -> _Stream:
         self._check_thread()
-        return getattr(self._repo.git, command)(*arguments, as_process=True)
+        started = getattr(self._repo.git, command)(*arguments, as_process=True)
+        return _Stream(started, f"git {command} in {self.path.name}", self._timeout_s)
 
     def _check_thread(self) -> None:
         if threading.get_ident() != self._thread:
@@ -212,14 +236,39 @@ def _word(answer: str | bytes) -> str:
 
 
 class _Stream:
-    """The output of a running command; stops the command at the end of the block."""
+    """The output of a running command, waited for at most ``timeout_s`` in all; the block's end stops the command."""
 
-    def __init__(self, process: Any) -> None:
+    def __init__(self, process: Any, what: str, timeout_s: float) -> None:
         self._process = process
-        self._output: IO[bytes] = process.stdout
+        self._what = what
+        self._timeout_s = self._left_s = timeout_s
+        self._poll = select.poll()
+        self._poll.register(process.stdout, select.POLLIN)
 
-    def __enter__(self) -> IO[bytes]:
-        return self._output
+    def read(self) -> bytes:
+        """What there is, once there is something; empty at the end."""
+        started = time.monotonic()
+        ready = self._poll.poll(max(self._left_s, 0.0) * 1000)
+        self._left_s -= time.monotonic() - started
+        if not ready:
+            raise self._too_long()
+        return os.read(self._process.stdout.fileno(), _CHUNK)
+
+    def finish(self) -> None:
+        """After the last of the output: raises GitStoreError if the command failed."""
+        try:
+            status = self._process.proc.wait(max(self._left_s, 1.0))
+        except subprocess.TimeoutExpired:
+            raise self._too_long() from None
+        if status:
+            said = os.read(self._process.stderr.fileno(), 2000).decode(errors="replace").strip()
+            raise GitStoreError(f"{self._what} failed with status {status}: {said}")
+
+    def _too_long(self) -> GitStoreError:
+        return GitStoreError(f"{self._what} took longer than {self._timeout_s:g} s and was stopped")
+
+    def __enter__(self) -> Self:
+        return self
 
     def __exit__(self, *_: object) -> None:
         process = self._process.proc

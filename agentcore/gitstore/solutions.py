@@ -11,13 +11,20 @@ from pathlib import Path
 from typing import Any, Self
 
 from agentcore.gitstore.index import SolutionEntry, readme
-from agentcore.gitstore.paths import MAX_FILE_BYTES, MAX_FILES, MAX_TOTAL_BYTES, clashes, path_fault, shown
+from agentcore.gitstore.paths import (
+    MAX_FILE_BYTES,
+    MAX_FILES,
+    MAX_TOTAL_BYTES,
+    clashes,
+    kernel_path_fault,
+    path_fault,
+    shown,
+)
 from agentcore.gitstore.process import GitStoreError
 from agentcore.gitstore.records import OID_PATTERN, CommitRecord, Identity, with_trailers
 from agentcore.gitstore.repository import MAIN, Lost, Repository, Seed
 from agentcore.vocabulary import NAME_PATTERN, HardwareName, Language
 
-RECORD_NAMES = ("result.json", "solution.json")
 _TRIES = 5
 
 
@@ -85,10 +92,9 @@ class Publication:
 
 def _fault(kind: str, name: str, content: bytes) -> str | None:
     if kind == "kernel":
-        if name in RECORD_NAMES:
-            return "the name is taken by the record of the evaluation"
         if len(content) > MAX_FILE_BYTES:
             return f"it has {len(content)} bytes, more than {MAX_FILE_BYTES}"
+        return kernel_path_fault(name)
     if kind == "problem":
         return path_fault(name, suffixes=None)  # the operator's own files: workloads, tensors
     if kind == "extra" and name == "solution.json":

@@ -337,6 +337,8 @@ def without_shape(result: WorkloadResult) -> WorkloadResult:
     return result.model_copy(update={
         "uuid": hashlib.sha256(result.uuid.encode()).hexdigest()[:32], "axes": {}, "message": message,
         "checks": checks, "bound": None, "claimed_latency_us": None, "matched_ratio": None,
+        # A candidate sets its own errors, and could spell an axis with them.
+        "max_abs_error": None, "max_rel_error": None, "samples_us": [], "calls": 0, "verified_calls": 0,
     })
 
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from agentcore.judge.host_target import HostRunner
 
 SLOTS = 4
-SAMPLED_WORDS = 192
+SAMPLED_WORDS = 96
 LATE_WORK_WAIT_S = 0.05
 DISTURBED_RATIO = 2.0
 CLAIM_SLACK_US = 20.0
@@ -53,6 +53,12 @@ class CallTime:
     frozen: bool
     companion_us: float = 0.0
     """How long waking up took the companion, which has no candidate, just before."""
+    ran_while_stopped: bool = False
+
+    @property
+    def charged_us(self) -> float:
+        """The call's time, and what waking up took longer than the companion's: hiding work there gains nothing."""
+        return self.elapsed_us + max(0.0, self.wake_us - self.companion_us)
 
 
 class Calls:
@@ -71,7 +77,9 @@ class Calls:
     def fresh(self, number: int, timeout_s: float) -> CallTime:
         """A call with inputs that never were before, verified. Raises RunnerFailure if the runner is lost."""
         inputs = self.verifier.inputs(self.verifier.draw_seed())
-        took = self.one(f"call {number}", self.verifier.draw_seed() % SLOTS, inputs, timeout_s)
+        # The first calls go round the slots, so that no timed call is the first to touch one.
+        slot = number if number < SLOTS else self.verifier.draw_seed() % SLOTS
+        took = self.one(f"call {number}", slot, inputs, timeout_s)
         if self.status == 0:
             self.verifier.check(self.measurement, inputs, self.snapshot, f"call {number}")
         return took
@@ -88,7 +96,8 @@ class Calls:
         looks = list(zip(live, where, seen, strict=True))
         companion = runner.target.companion(runner.sandbox)
         self.measurement.canary_us.append(runner.target.evict_caches())
-        companion.timed(0, [], timeout_s)  # the first wakes the code both share
+        # The first wakes the code both share, and that which looks at outputs.
+        companion.timed(0, [(numpy.arange(len(w)), w * 0, s.astype(w.dtype)) for _, w, s in looks], timeout_s)
         usual = companion.timed(0, [], timeout_s)
         took = replace(runner.timed(slot, looks, timeout_s), companion_us=usual.wake_us)
         self.status = runner.reply[pages.REPLY_STATUS]
@@ -108,6 +117,11 @@ class Calls:
         findings.record(
             CheckName.COMPLETE_ON_TIME, not moved,
             f"{what}: output {moved[0]!r} was still being written after the call had returned" if moved else "",
+        )
+        findings.record(
+            CheckName.STEADY_WORK, not took.ran_while_stopped,
+            f"{what}: the candidate's processes ran while they were stopped between calls"
+            if took.ran_while_stopped else "",
         )
         findings.record(
             CheckName.COMPLETE_ON_TIME, still,
@@ -158,7 +172,7 @@ class Calls:
             if self.status or self.measurement.findings.failed:
                 return
             if slot:  # the first of the three is new content
-                repeats.append(took.elapsed_us)
+                repeats.append(took.charged_us)
             if not self.verifier.check_altered(self.measurement, inputs, altered, self.snapshot):
                 return
         # Against the best, and before anybody is accused a few more of both, side by side: on a busy machine a typical
@@ -168,8 +182,8 @@ class Calls:
             if statistics.median(repeats) >= REPEAT_SHARE * min(news) - REPEAT_SLACK_US:
                 break
             unseen = self.verifier.inputs(self.verifier.draw_seed())
-            news.append(self.one("a call with new inputs", 0, unseen, timeout_s).elapsed_us)
-            repeats.append(self.one("a call with inputs seen before", 1, altered, timeout_s).elapsed_us)
+            news.append(self.one("a call with new inputs", 0, unseen, timeout_s).charged_us)
+            repeats.append(self.one("a call with inputs seen before", 1, altered, timeout_s).charged_us)
         else:
             self.measurement.findings.fail(
                 CheckName.FRESH_EVERY_CALL,

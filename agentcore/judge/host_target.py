@@ -39,7 +39,8 @@ from agentcore.judge.stamp import host_stamp, host_uuid
 from agentcore.sandbox import GIB, Limits, Sandbox
 from agentcore.vocabulary import CheckName, Language
 
-WARM_CALLS = 2
+WARM_CALLS = SLOTS
+NEVER = -1
 LATE_WAKE_SHARE, LATE_WAKE_US = 3.0, 50.0
 """A call that woke up later than this many times the usual, plus so much, is not counted."""
 
@@ -153,6 +154,8 @@ class HostRunner:
         self.reply = memoryview(self._reply.mapping).cast("q")
         self.sequence = 0
         self.pid = 0
+        self._rested = NEVER
+        """CPU time the tree had used when it was last stopped."""
         try:
             self.session.request(
                 {"op": "hello"}, "ready", timeout_s=30,
@@ -181,8 +184,9 @@ class HostRunner:
         self.close()
 
     def measure(self, verifier: Verifier) -> Measurement:
-        """Two verified warm-up calls, then timed ones, every one of them verified. Raises RunnerFailure."""
+        """A verified warm-up call per slot, then timed ones, all of them verified. Raises RunnerFailure."""
         measurement = Measurement(method="wall")
+        self._rested = NEVER
         buffers = self._share(verifier, writable_inputs=False)
         try:
             calls = Calls(self, buffers, verifier, measurement)
@@ -229,10 +233,10 @@ class HostRunner:
             times.append(took)
             usual_us = statistics.median(t.companion_us for t in times)
             if took.quiet and took.wake_us <= LATE_WAKE_SHARE * usual_us + LATE_WAKE_US:
-                measurement.samples_us.append(took.elapsed_us)
+                measurement.samples_us.append(took.charged_us)
                 measurement.claimed_us.append(took.claimed_us)
             else:
-                disturbed.append((took.elapsed_us + max(0.0, took.wake_us - usual_us), took.claimed_us))
+                disturbed.append((took.charged_us, took.claimed_us))
             counted, spent = len(measurement.samples_us), time.monotonic() - begun
             if counted >= effort.max_calls or (counted >= effort.min_calls and spent > effort.budget_s):
                 return times
@@ -252,6 +256,7 @@ class HostRunner:
         ``looks`` are (words, positions, result): outputs are looked at the moment the call is seen to have returned.
         """
         command, clock = self.command, time.perf_counter_ns
+        ran = self._rested != self.session.process.cpu_ns()
         before = self._preemptions()
         self.sequence += 1
         sequence = self.sequence
@@ -266,9 +271,11 @@ class HostRunner:
         for words, positions, result in looks:
             words.take(positions, out=result)
         frozen = self.session.freeze()
+        ran, self._rested = ran and self._rested != NEVER, self.session.process.cpu_ns()
         return CallTime(
             wake_us=(awake - begun) / 1e3, elapsed_us=(ended - awake) / 1e3,
             claimed_us=self.reply[pages.REPLY_CLAIMED_NS] / 1e3, quiet=self._preemptions() == before, frozen=frozen,
+            ran_while_stopped=ran,
         )
 
     def _preemptions(self) -> tuple[int, int]:

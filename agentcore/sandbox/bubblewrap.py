@@ -126,12 +126,21 @@ def limit_options(limits: Limits) -> list[str]:
     return options
 
 
+NODES = ("null", "zero", "full", "random", "urandom")
+
+
 def _mounts(
     show: Sequence[Bind], own: Sequence[Bind], devices: Sequence[Path], limits: Limits, python: bool
 ) -> list[str]:
     view = host_view(python)
     size = str(limits.tmp_bytes)
-    arguments = ["--proc", "/proc", "--dev", "/dev"]
+    # Bare nodes, and no pseudo-terminals: hanging one up would continue a stopped process.
+    arguments = ["--proc", "/proc", "--perms", "0755", "--tmpfs", "/dev"]
+    for node in NODES:
+        arguments += ["--dev-bind", f"/dev/{node}", f"/dev/{node}"]
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        arguments += ["--symlink", f"/proc/self/fd/{number}", f"/dev/{name}"]
+    arguments += ["--symlink", "/proc/self/fd", "/dev/fd"]
     arguments += ["--perms", "1777", "--size", size, "--tmpfs", "/dev/shm"]  # noqa: S108
     # Before the view: this very Python may live below the host's /tmp.
     arguments += ["--perms", "1777", "--size", size, "--tmpfs", "/tmp"]  # noqa: S108

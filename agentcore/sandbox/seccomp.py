@@ -91,7 +91,10 @@ _SENDERS = (((62, 129), 1), ((200, 130), 1), ((234, 131), 2), ((129, 138), 1), (
 _NEW_NAMESPACES = 0x00020000 | 0x02000000 | 0x04000000 | 0x08000000 | 0x10000000 | 0x20000000 | 0x40000000
 _FAMILIES = (1, 2, 10, 16)  # unix, inet, inet6, netlink: all confined by the network namespace, unlike vsock and alg
 _F_SETSIG = 10
-_TERMINAL_TRICKS = (0x5412, 0x541C, 0x40045436)  # TIOCSTI, TIOCLINUX, TIOCSIG
+# TIOCSTI, TIOCLINUX, TIOCSIG; TIOCSCTTY, TIOCSPTLCK, TIOCGPTPEER (a terminal's hang-up sends SIGCONT)
+_TERMINAL_TRICKS = (0x5412, 0x541C, 0x40045436, 0x540E, 0x40045431, 0x5441)
+_PRCTL = (157, 167)
+_PR_SET_PDEATHSIG = 1
 _SIGCONT = 18
 
 _ARCHITECTURES = {"x86_64": (0, 0xC000003E), "aarch64": (1, 0xC00000B7)}
@@ -151,6 +154,7 @@ def filter_program(machine: str | None = None) -> bytes:
     program += _for_call(_SOCKET[column], [_argument(0), *allowed, _refuse(errno.EAFNOSUPPORT)])
     program += _for_call(_FCNTL[column], [_argument(1), *_refuse_any((_F_SETSIG,), errno.EPERM)])
     program += _for_call(_IOCTL[column], [_argument(1), *_refuse_any(_TERMINAL_TRICKS, errno.EPERM)])
+    program += _for_call(_PRCTL[column], [_argument(0), *_refuse_any((_PR_SET_PDEATHSIG,), errno.EPERM)])
     for numbers, index in _SENDERS:
         program += _for_call(numbers[column], [_argument(index), *_refuse_any((_SIGCONT,), errno.EPERM)])
     return b"".join([*program, _op(_RET, _ALLOW)])
