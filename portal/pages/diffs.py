@@ -18,6 +18,10 @@ from portal.pages import text
 
 MAX_LINES = 2_500
 LINE_CHARACTERS = 300
+MARKED_TOKENS = 60
+"""Longer lines are shown without marked words: comparing two lines costs the product of their tokens, or more."""
+MARKING_BUDGET = 600_000
+"""Token products spent on marking in one diff; what comes after is shown without marks. Some tenths of a second."""
 _HUNK = re.compile(r"@@ -(\d{1,9})(?:,\d{1,9})? \+(\d{1,9})(?:,\d{1,9})? @@(.*)")
 _WORDS = re.compile(r"\w+|\s+|[^\w\s]")
 
@@ -147,9 +151,10 @@ def parse(unified: str, *, strip: str = "", max_lines: int = MAX_LINES) -> Diff:
             continue  # "No newline at end of file"
         elif raw.startswith("…"):
             diff.truncated = True
+    budget = MARKING_BUDGET
     for parsed in diff.files:
         for each in parsed.hunks:
-            _mark_words(each)
+            budget = _mark_words(each, budget)
     return diff
 
 
@@ -158,15 +163,23 @@ def _short(path: str, strip: str) -> str:
     return path.removeprefix(strip.rstrip("/") + "/") if strip else path
 
 
-def _mark_words(hunk: Hunk) -> None:
-    """Mark the words that differ in lines that replaced one another, where most of the line stayed."""
+def _mark_words(hunk: Hunk, budget: int) -> int:
+    """Mark the words that differ in lines that replaced one another, where most of the line stayed.
+
+    Spends at most ``budget`` token products; returns what is left of it.
+    """
     for left, right in hunk.pairs():
         if left is None or right is None or left is right or left.sign != "-" or right.sign != "+":
             continue
         old, new = _WORDS.findall(left.text), _WORDS.findall(right.text)
-        if len(old) > 200 or len(new) > 200:
+        if max(len(old), len(new)) > MARKED_TOKENS:
             continue
         matcher = SequenceMatcher(None, old, new, autojunk=False)
+        if matcher.quick_ratio() < 0.5:  # an upper bound of the ratio, in linear time
+            continue
+        budget -= len(old) * len(new)
+        if budget < 0:
+            return 0
         if matcher.ratio() < 0.5:
             continue
         left_parts, right_parts = [], []
@@ -182,3 +195,4 @@ def _mark_words(hunk: Hunk) -> None:
                     right_parts.append(format_html("<ins>{}</ins>", after))
         left.html = mark_safe("".join(left_parts))  # noqa: S308 - every part escaped above
         right.html = mark_safe("".join(right_parts))  # noqa: S308
+    return budget

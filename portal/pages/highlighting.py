@@ -16,7 +16,8 @@ from pygments.lexers import CppLexer, CudaLexer, JsonLexer, MarkdownLexer, Pytho
 from portal.pages import text
 
 SOURCE_CHARACTERS = 200_000
-HIGHLIGHT_CHARACTERS = 100_000  # beyond this the page would take seconds: shown without colours
+HIGHLIGHT_CHARACTERS = 100_000  # of one text; beyond this it would take seconds: shown without colours
+HIGHLIGHT_BUDGET = 200_000  # of all texts of one page
 BRIEF_CHARACTERS = 100_000
 
 _LEXERS = {
@@ -31,11 +32,14 @@ _TAGS = {
 }
 
 
-def code(source: str, file_name: str) -> SafeString:
-    """Highlighted lines, each in ``<span class="line">``. The language follows from the file name's ending."""
+def code(source: str, file_name: str, *, colours: bool = True) -> SafeString:
+    """Highlighted lines, each in ``<span class="line">``. The language follows from the file name's ending.
+
+    ``colours=False`` shows the lines without: for the files of a page beyond its HIGHLIGHT_BUDGET.
+    """
     shown = text.block(source, characters=SOURCE_CHARACTERS, lines=6_000)
     lexer = _LEXERS.get(file_name.rpartition(".")[2].lower(), TextLexer)
-    if len(shown.text) > HIGHLIGHT_CHARACTERS:
+    if not colours or len(shown.text) > HIGHLIGHT_CHARACTERS:
         lexer = TextLexer
     rendered = pygments_highlight(shown.text, lexer(stripnl=False, ensurenl=True), _FORMATTER)
     # Pygments closes and reopens its spans at line ends, so a split by lines keeps the markup balanced.

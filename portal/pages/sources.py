@@ -38,17 +38,20 @@ def kernel_files(attempt: Attempt) -> tuple[list[SourceFile], str]:
             contents = repository.read_kernel(attempt.commit, ref)
     except (GitStoreError, ValueError, OSError) as error:
         return [], text.label(error)
-    files = [_source_file(path, content) for path, content in sorted(contents.items())[:FILES]]
+    files, left = [], highlighting.HIGHLIGHT_BUDGET
+    for path, content in sorted(contents.items())[:FILES]:
+        files.append(_source_file(path, content, colours=len(content) <= left))
+        left -= len(content) if len(content) <= left else 0
     note = f"{len(contents) - FILES} more files are not shown." if len(contents) > FILES else ""
     return files, note
 
 
-def _source_file(path: str, content: bytes) -> SourceFile:
+def _source_file(path: str, content: bytes, *, colours: bool) -> SourceFile:
     name, size = text.label(path, 200), formatting.data_size(len(content))
     shown = text.decoded(content, limit=FILE_BYTES)
     if shown is None:
         return SourceFile(name, size, None, "Binary file: not shown.")
-    return SourceFile(name, size, highlighting.code(shown.text, path), shown.notice)
+    return SourceFile(name, size, highlighting.code(shown.text, path, colours=colours), shown.notice)
 
 
 def kernel_diff(base: str | None, attempt: Attempt) -> diffs.Diff:

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import random
+import time
+
+import pytest
+
 from portal.pages import diffs
 
 PATCH = """diff --git a/kernels/p/cpp/kernel.cpp b/kernels/p/cpp/kernel.cpp
@@ -74,3 +79,37 @@ def test_a_binary_file_is_named_not_shown() -> None:
 
 def test_nonsense_gives_an_empty_diff() -> None:
     assert diffs.parse("not a diff\n@@ nonsense @@\n+x\n").files == []
+
+
+def replaced(count: int, old, new) -> str:
+    """A patch that replaces ``count`` lines; ``old`` and ``new`` make each of them."""
+    lines = [f"-{old()}\n" for _ in range(count)] + [f"+{new()}\n" for _ in range(count)]
+    return f"--- a/x\n+++ b/x\n@@ -1,{count} +1,{count} @@\n{''.join(lines)}"
+
+
+@pytest.mark.parametrize("words", [24, 30, 49])
+def test_a_diff_made_to_be_slow_is_not(words: int) -> None:
+    draw = random.Random(words)
+
+    def line() -> str:
+        return " ".join(draw.choice("ab") for _ in range(words))
+
+    hostile = replaced(1_200, line, line)
+    began = time.process_time()
+    diff = diffs.parse(hostile)
+    assert time.process_time() - began < 2
+    assert (diff.added, diff.removed) == (1_200, 1_200)
+
+
+def test_lines_beyond_the_budget_are_shown_without_marks() -> None:
+    patch = replaced(1_200, lambda: "a " * 25 + "x", lambda: "a " * 25 + "y")
+    lines = diffs.parse(patch).files[0].hunks[0].lines
+    added = [line for line in lines if line.sign == "+"]
+    assert "<ins>y</ins>" in added[0].html
+    assert added[-1].html == added[-1].text == "a " * 25 + "y"
+
+
+def test_lines_with_little_in_common_and_very_long_ones_are_not_marked() -> None:
+    for old, new in (("alpha beta", "x=1"), ("a " * 40 + "x", "a " * 40 + "y")):
+        lines = diffs.parse(replaced(1, lambda old=old: old, lambda new=new: new)).files[0].hunks[0].lines
+        assert [line.html for line in lines] == [old, new]
