@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -37,3 +39,16 @@ def test_problems_check_reports_each_bad_problem_and_goes_on(
     assert "definition.json:1: is not JSON" in capsys.readouterr().out
     assert main(["problems", "check", str(ROOT / "problems"), "--reference"]) == 0
     assert "the reference ran" in capsys.readouterr().out
+
+
+def test_a_reader_that_has_enough_ends_it_without_a_traceback() -> None:
+    command = [sys.executable, "-m", "agentcore.cli", "bounds", str(ROOT / "problems" / "gemm_bf16_llama8b")]
+    process = subprocess.Popen(
+        [*command, "--hardware", "h200"], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    process.stdout.close()  # before anything is printed, as `| true` does
+    assert process.stderr is not None
+    with process.stderr:
+        assert process.stderr.read() == ""
+    assert process.wait(timeout=60) == 141
