@@ -25,7 +25,7 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """A latency in microseconds with the 95 % interval of its median."""
+    """A latency in microseconds, an interquartile mean, with its 95 % interval."""
 
     value: float
     low: float
