@@ -26,7 +26,7 @@ from csp.constants import NONE, SELF
 from django.core.exceptions import ImproperlyConfigured
 
 BASE_DIR = Path(__file__).resolve().parent.parent
-KERNELYARD_HOME = Path(os.environ.get("KERNELYARD_HOME", BASE_DIR / "var")).resolve()
+KERNELYARD_HOME = Path(os.environ.get("KERNELYARD_HOME") or BASE_DIR / "var").resolve()
 KERNELYARD_HOME.mkdir(parents=True, exist_ok=True)
 
 PROBLEMS_DIR = BASE_DIR / "problems"
