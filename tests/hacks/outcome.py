@@ -122,7 +122,7 @@ def assess(case: Case, result: EvaluationResult, evidence: list[str]) -> tuple[b
     if evidence:
         return False, "escaped: " + "; ".join(evidence)
     failed = {check.name for check in result.failed_checks()}
-    if result.verdict is Verdict.INFRA_ERROR:
+    if result.verdict is Verdict.INFRA_ERROR and Verdict.INFRA_ERROR not in case.verdicts:
         return False, f"infrastructure: {result.message}"
     if case.kind is Kind.CONTROL:
         return False, "" if result.passed else f"false alarm: {_reasons(result)}"
