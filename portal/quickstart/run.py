@@ -154,6 +154,7 @@ class _Run:
         )
         self._await_portal(portal)
         display.step(f"the portal answers at {self.url}/")
+        self._say_passwords()  # now: whoever wants to look on must not wait for the end
         return [cluster, portal]
 
     def _await_portal(self, portal: Child, patience_s: float = 60.0) -> None:
@@ -226,7 +227,7 @@ class _Run:
 
     def _say_passwords(self) -> None:
         for name, password in self.passwords.items():
-            self.console.print(Text(f"sign in    {name} / {password}   (shown once)"), soft_wrap=True)
+            self.console.print(Text(f"sign in    {name} / {password}   (kept nowhere else)"), soft_wrap=True)
 
     def _say_where(self) -> None:
         self.console.print(Text(f"\nportal     {self.url}/"), soft_wrap=True)

@@ -39,11 +39,14 @@ def test_one_command_ends_in_a_merged_solution_and_a_second_run_adds_nothing(
     assert (solution / "kernel.cpp").is_file()
     assert json.loads((solution / "result.json").read_text())["verdict"] == "passed"
 
-    passwords = [line for line in first.lines if "sign in" in line and "(shown once)" in line]
-    assert [line.split()[2] for line in passwords] == ["admin", "reviewer"]
+    passwords = [line for line in first.lines if "sign in" in line and "(kept nowhere else)" in line]
+    assert [line.split()[2] for line in passwords] == ["admin", "reviewer"] * 2, "at the start and again at the end"
+    assert passwords[:2] == passwords[2:]
+    answers = next(index for index, line in enumerate(first.lines) if "the portal answers at" in line)
+    assert first.lines[answers + 1 : answers + 3] == passwords[:2]
     second = quickstart("--once", *ONE)
     assert second.result() == outcome
-    assert not any("(shown once)" in line for line in second.lines)
+    assert not any("(kept nowhere else)" in line for line in second.lines)
     assert not any("tune-" in line for line in second.lines), "finished work was done again"
 
 
@@ -56,7 +59,7 @@ def test_stopped_in_the_middle_it_leaves_no_process_and_resumes_and_serves(
     run.until(lambda line: "eager by baseline" in line)  # one evaluation is done, the next one is running
     assert run.interrupt(signal.SIGTERM) == 130
     assert processes_of(run.home) == []
-    assert sum("(shown once)" in line for line in run.rest()) == 2, "the passwords are lost"
+    assert sum("(kept nowhere else)" in line for line in run.rest()) == 2, "the passwords are lost"
 
     run = quickstart(*ONE)
     run.until(lambda line: "serving until Ctrl-C" in line)
