@@ -7,6 +7,7 @@ import json
 import pytest
 from django.conf import settings as django_settings
 from django.contrib.auth import get_user_model
+from django.core.management import call_command
 from django_q.models import OrmQ
 
 from agentcore.gitstore import AttemptsRepository
@@ -243,3 +244,10 @@ def test_notes_that_are_no_evaluations_are_reported_and_passed_over(problem):
     report = reindex()
     assert report.evaluations == 1
     assert len(report.faults) == 5
+
+
+def test_the_command_says_what_is_not_in_git(problem, capsys) -> None:
+    call_command("reindex")
+    closing = capsys.readouterr().out.splitlines()[-1]
+    assert "accounts and agents' tokens are not in git" in closing
+    assert "createagent NAME --new-token" in closing

@@ -26,3 +26,7 @@ class Command(BaseCommand):
             f"{report.attempts} attempts, {report.evaluations} evaluations, {report.reviews} reviews and "
             f"{report.solutions} solutions; {report.queued} evaluations queued"
         )
+        self.stdout.write(
+            "accounts and agents' tokens are not in git: make accounts with `manage.py createsuperuser`, and give each "
+            "agent a new token with `manage.py createagent NAME --new-token`"
+        )
