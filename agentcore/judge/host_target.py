@@ -8,6 +8,7 @@ again and takes a snapshot. Work done before the echo shows as slow waking up, w
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import os
 import resource
@@ -89,6 +90,7 @@ class HostTarget:
         torch.set_num_threads(1)
         self._eviction = torch.zeros(2 * last_level_cache_bytes() // 8, dtype=torch.int64)
         self._companions: dict[str, HostRunner] = {}
+        atexit.register(self.close)
 
     def evict_caches(self) -> float:
         """Read twice the last-level cache through; returns how long that took, µs (it doubles as the canary)."""
@@ -117,6 +119,11 @@ class HostTarget:
     def start(self, sandbox: Sandbox, language: Language, artifact: Path, effort: Effort) -> HostRunner:
         """A fresh sandboxed runner with the candidate loaded. Raises RunnerFailure with kind and stage."""
         return HostRunner(self, sandbox, language.value, artifact, effort)
+
+    def close(self) -> None:
+        """End the companions. Namespaces would end them with us, but there is a sandbox without any."""
+        while self._companions:
+            self._companions.popitem()[1].close()
 
     def companion(self, sandbox: Sandbox) -> HostRunner:
         """A stopped runner without a candidate, woken before every call to learn what waking up costs just then."""

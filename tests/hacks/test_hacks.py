@@ -22,6 +22,8 @@ def cache_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize("case", [c for c in CASES if not c.on_gpu], ids=lambda c: c.name)
 def test_the_judge_treats_a_cpu_case_as_it_deserves(case: Case, cache_dir: Path) -> None:
     outcome = run_case(case, HardwareName.CPU, cache_dir)
+    if not outcome.ok:  # another program on this machine can spoil one evaluation; a hole or a false alarm stays
+        outcome = run_case(case, HardwareName.CPU, cache_dir)
     assert outcome.ok, f"{case.path}: {outcome.why}"
 
 
