@@ -1,4 +1,4 @@
-"""The demo accounts: two people and the tuner agents. Passwords are generated, shown by that run, and kept as hashes."""
+"""The demo accounts: two people and the tuner agents. Passwords are generated, shown by that run and kept as hashes."""
 
 from __future__ import annotations
 
