@@ -123,6 +123,11 @@ def test_links_special_files_and_large_trees_are_refused(compiled, tmp_path):
         assert not built.report.ok
         return built.report.log
 
+    def header_as_directory(directory):
+        (directory / "kernel.cpp").write_text(KERNEL_CPP)
+        (directory / "problem.h").mkdir()
+        (directory / "problem.h" / "a.h").write_text("")
+
     def link(directory):
         (directory / "notes.h").symlink_to("/etc/passwd")
 
@@ -148,6 +153,7 @@ def test_links_special_files_and_large_trees_are_refused(compiled, tmp_path):
     assert "more than 64 files" in refused(many)
     assert "data.h: larger than 1 MiB" in refused(large)
     assert "directories deep" in refused(deep)
+    assert "problem.h/: problem.h is the generated header" in refused(header_as_directory)
 
 
 def test_a_language_is_built_only_for_its_hardware(compiled):

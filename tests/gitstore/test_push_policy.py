@@ -107,6 +107,12 @@ def test_files_that_mean_something_to_git_are_refused(clone, attempts, name):
         ("back\\slash.h", "which some systems cannot store"),
         ("payload.so", "only these kinds of file"),
         ("d/" * 9 + "deep.h", "directories deep"),
+        ("d/" * 40 + "deep.h", "lies more than 12 directories deep"),
+        ("problem.h/a.h", "problem.h is the generated header"),
+        ("more/Problem.h/a.h", "problem.h is the generated header"),
+        ("result.json", "taken by the record of the evaluation"),
+        ("Solution.json", "taken by the record of the evaluation"),
+        ("solution.json/a.h", "taken by the record of the evaluation"),
     ],
 )
 def test_a_hostile_name_is_refused_and_shown_escaped(clone, attempts, name, words):

@@ -91,6 +91,7 @@ def test_publishing_the_same_again_changes_nothing(solutions):
         ({"files": {"kernel.cpp": b"x", ".gitattributes": b"x"}}, "meaning for git"),
         ({"files": {"kernel.cpp": b"x", "payload.so": b"x"}}, "only these kinds"),
         ({"files": {"kernel.cpp": b"x", "result.json": b"{}"}}, "taken by the record"),
+        ({"files": {"kernel.cpp": b"x", "problem.h/a.h": b""}}, "cannot be a directory"),
         ({"files": {"kernel.cpp": b"x" * ((1 << 20) + 1)}}, "more than 1048576"),
         ({"files": {"kernel.cpp": b"x", "A.h": b"", "a.h": b""}}, "differ only in case"),
         ({"files": {"other.h": b"x"}}, r"kernel\.cpp is missing"),
