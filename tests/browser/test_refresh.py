@@ -55,5 +55,5 @@ def test_a_problem_redraws_and_keeps_the_table_open(open_page, shown, eventually
     eventually(page, "document.querySelectorAll('#score-history-twin tbody tr').length", before + 1)
     page.wait_for_selector("#score-history .plot.is-drawn")
     assert page.locator("#score-history .scatterlayer .point").count() == before + 1
-    assert page.locator("#score-history-twin").get_attribute("open") is not None
+    page.wait_for_selector("#score-history-twin[open]")  # opened again right after the swap
     assert page.locator("#score-history-twin").get_by_text("One more").is_visible()

@@ -133,7 +133,8 @@ def test_a_pack_over_the_limit_is_refused_with_gits_words(agent_url, client_of, 
     alice.commit({f"kernels/rmsnorm/cpp/{n}.h": os.urandom(1 << 20) for n in range(20)})
     done = alice.push()
     assert done.returncode != 0
-    assert "pack exceeds maximum allowed size" in done.stderr
+    # Git stops reading at the limit; whether its words or the closed connection reach the client first is a race.
+    assert "pack exceeds maximum allowed size" in done.stderr or "remote end hung up" in done.stderr
     assert refs_of(home) == {}
     assert not list((home / "attempts.git/objects").glob("tmp_objdir*"))
 
