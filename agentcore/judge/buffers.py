@@ -3,18 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Protocol
 
 import torch
 
 from agentcore.judge.layout import GUARD_BYTES, Layout, Parameter, as_bits, poison_for
 
 
+class Shared(Protocol):
+    """A piece of memory the runner maps by its descriptor."""
+
+    size: int
+    descriptor: int
+
+    def close(self) -> None: ...
+
+
 class SlotBuffers:
-    """Views of one raw buffer per tensor parameter; subclasses fill ``_raw`` with byte tensors and own the memory."""
+    """Views of one raw buffer per tensor parameter; subclasses fill ``_raw`` and ``_memory`` and free the memory."""
 
     def __init__(self, layout: Layout) -> None:
         self.layout = layout
         self._raw: dict[str, torch.Tensor] = {}
+        self._memory: dict[str, Shared] = {}
+
+    def descriptors(self) -> tuple[dict[str, int], dict[str, int], list[int]]:
+        """(index by name, size by name, descriptors) for Layout.describe and the channel."""
+        names = list(self._memory)
+        return (
+            {name: index for index, name in enumerate(names)},
+            {name: self._memory[name].size for name in names},
+            [self._memory[name].descriptor for name in names],
+        )
 
     def raw(self, p: Parameter) -> torch.Tensor:
         """A parameter's whole buffer, all slots and guards, as bytes."""

@@ -74,7 +74,6 @@ class CudaBuffers(SlotBuffers):
 
     def __init__(self, layout: Layout) -> None:
         super().__init__(layout)
-        self._memory: dict[str, SharedAllocation] = {}
         try:
             for p in layout.parameters:
                 if p.is_tensor:
@@ -84,15 +83,6 @@ class CudaBuffers(SlotBuffers):
         except BaseException:
             self.close()
             raise
-
-    def descriptors(self) -> tuple[dict[str, int], dict[str, int], list[int]]:
-        """(index by name, size by name, descriptors) for Layout.describe and the channel."""
-        names = list(self._memory)
-        return (
-            {name: index for index, name in enumerate(names)},
-            {name: self._memory[name].size for name in names},
-            [self._memory[name].descriptor for name in names],
-        )
 
     def close(self) -> None:
         torch.cuda.synchronize()

@@ -43,22 +43,12 @@ class HostBuffers(SlotBuffers):
 
     def __init__(self, layout: Layout, *, writable_inputs: bool = False) -> None:
         super().__init__(layout)
-        self._memory: dict[str, SharedMemory] = {}
         for p in layout.parameters:
             if p.is_tensor:
                 sealed = p.role == "input" and not writable_inputs
                 memory = SharedMemory(p.name, p.stride * layout.slots, read_only=sealed)
                 self._memory[p.name] = memory
                 self._raw[p.name] = torch.frombuffer(memory.mapping, dtype=torch.uint8)
-
-    def descriptors(self) -> tuple[dict[str, int], dict[str, int], list[int]]:
-        """(index by name, size by name, descriptors) for Layout.describe and the channel."""
-        names = list(self._memory)
-        return (
-            {name: index for index, name in enumerate(names)},
-            {name: self._memory[name].size for name in names},
-            [self._memory[name].descriptor for name in names],
-        )
 
     def close(self) -> None:
         for memory in self._memory.values():

@@ -6,7 +6,6 @@ import ctypes
 import gc
 import mmap
 import os
-import time
 from ctypes import c_ulonglong, c_void_p
 from pathlib import Path
 from typing import Any
@@ -253,12 +252,3 @@ class DeviceTarget:
                 self._synchronize()
                 words[reply] = sequence
         return {"op": "finished", "status": 0}
-
-    def do_time(self, request: dict[str, Any], descriptors: list[int]) -> dict[str, Any]:
-        """Roughly how long one call takes (sizes the batches; decides nothing)."""
-        begun = time.perf_counter()
-        with self._streams():
-            for slot in request["slots"]:
-                self.calls[slot]()
-            self._synchronize()
-        return {"op": "time", "seconds": (time.perf_counter() - begun) / max(1, len(request["slots"]))}
