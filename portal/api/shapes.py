@@ -96,8 +96,15 @@ def attempt_detail(attempt: Attempt, evaluations: list[Evaluation]) -> dict[str,
 
 
 def speaking_evaluation(evaluations: Iterable[Evaluation]) -> Evaluation | None:
-    """Of an attempt's evaluations (newest first): the newest finished one, `infra_error` aside, else the newest."""
-    live = [e for e in evaluations if e.state != Evaluation.State.CANCELLED]
+    """Of an attempt's evaluations (newest first): the newest finished one, `infra_error` aside, else the newest.
+
+    A measurement speaks before anything else; where there is none, whether it compiles is still worth saying.
+    """
+    speaking = (Evaluation.Kind.MEASURE, Evaluation.Kind.COMPILE)
+    live = sorted(
+        (e for e in evaluations if e.state != Evaluation.State.CANCELLED and e.kind in speaking),
+        key=lambda e: speaking.index(e.kind),
+    )
     for evaluation in live:
         verdict = _measured(evaluation).verdict
         if verdict and verdict != Verdict.INFRA_ERROR.value:
@@ -111,6 +118,7 @@ def evaluation_summary(evaluation: Evaluation) -> dict[str, Any]:
     return {
         "id": evaluation.pk,
         "hardware": evaluation.hardware,
+        "kind": evaluation.kind,
         "state": evaluation.state,
         "verdict": measured.verdict or None,
         "message": measured.message,

@@ -84,6 +84,7 @@ def schedule(
     attempt: Attempt,
     hardware: HardwareName | str,
     *,
+    kind: str = Evaluation.Kind.MEASURE,
     priority: int = Evaluation.Priority.AGENT,
     reason: str = "",
     keep_current: bool = False,
@@ -96,7 +97,9 @@ def schedule(
     with transaction.atomic():
         # Serialises the look for duplicates among concurrent pushes to one problem.
         Problem.objects.select_for_update().get(pk=attempt.problem_id)
-        existing = attempt.evaluations.filter(hardware=hardware.value).exclude(state=Evaluation.State.CANCELLED)
+        existing = attempt.evaluations.filter(hardware=hardware.value, kind=kind).exclude(
+            state=Evaluation.State.CANCELLED
+        )
         if keep_current:
             stale = Q(state=Evaluation.State.DONE) & (
                 ~Q(problem_digest=attempt.problem.digest) | ~Q(harness_version=HARNESS_VERSION)
@@ -105,11 +108,11 @@ def schedule(
             existing = existing.exclude(stale)
         if (known := existing.order_by("id").first()) is not None:
             return known
-        first = find_duplicate(attempt, hardware)
+        first = find_duplicate(attempt, hardware, kind)
         if first is None:
-            return queue.enqueue(attempt, hardware, priority=priority, reason=reason)
+            return queue.enqueue(attempt, hardware, kind=kind, priority=priority, reason=reason)
         duplicate = Evaluation.objects.create(
-            attempt=attempt, hardware=hardware.value, state=Evaluation.State.DUPLICATE, duplicate_of=first,
+            attempt=attempt, hardware=hardware.value, kind=kind, state=Evaluation.State.DUPLICATE, duplicate_of=first,
             priority=priority, reason=reason[:200], problem_digest=attempt.problem.digest,
         )
         log_event(
@@ -119,13 +122,16 @@ def schedule(
         return duplicate
 
 
-def find_duplicate(attempt: Attempt, hardware: HardwareName) -> Evaluation | None:
-    """The first evaluation of the same kernel tree, problem digest, hardware and harness version, if there is one."""
+def find_duplicate(
+    attempt: Attempt, hardware: HardwareName, kind: str = Evaluation.Kind.MEASURE
+) -> Evaluation | None:
+    """The first evaluation of this kind with the same kernel tree, problem digest, hardware and harness version."""
     same = Evaluation.objects.filter(
         attempt__problem=attempt.problem,
         attempt__language=attempt.language,
         attempt__kernel_tree=attempt.kernel_tree,
         hardware=hardware.value,
+        kind=kind,
         problem_digest=attempt.problem.digest,
     ).exclude(attempt=attempt).order_by("id")
     finished = same.filter(state=Evaluation.State.DONE, harness_version=HARNESS_VERSION).exclude(

@@ -59,6 +59,7 @@ def evaluation_line(evaluation: Evaluation) -> str:
     result: dict[str, Any] = dict(evaluation.result or {})
     extra = {
         "evaluation_id": evaluation.pk,
+        "kind": evaluation.kind,
         "run": evaluation.lease_token,
         "claims": evaluation.claims,
         "claimed_by": evaluation.claimed_by,

@@ -195,6 +195,7 @@ def _restore_evaluations(noted: list[_Noted], report: Report) -> None:
                 pk=number if free else None,
                 attempt=attempt,
                 hardware=item.result.hardware.value,
+                kind=_kind(item.line.get("kind")),
                 state=Evaluation.State.DONE,
                 priority=item.line.get("priority") or Evaluation.Priority.AGENT,
                 reason=str(item.line.get("reason") or "")[:200],
@@ -210,6 +211,11 @@ def _restore_evaluations(noted: list[_Noted], report: Report) -> None:
             record.store(evaluation, item.result)
         report.evaluations += 1
     _reset_sequence()
+
+
+def _kind(value: object) -> str:
+    """Notes from before there were kinds are of measurements."""
+    return str(value) if value in Evaluation.Kind.values else Evaluation.Kind.MEASURE
 
 
 def _restore_reviews(repository: AttemptsRepository, report: Report) -> None:

@@ -45,10 +45,10 @@ class CheckInline(_RowInline):
 @admin.register(Evaluation)
 class EvaluationAdmin(ReadOnlyAdmin):
     list_display = [
-        "id", "attempt", "hardware", "state", "verdict", "priority", "claims", "claimed_by", "sol_score", "speedup",
-        "queued_at", "finished_at",
+        "id", "attempt", "kind", "hardware", "state", "verdict", "priority", "claims", "claimed_by", "sol_score",
+        "speedup", "queued_at", "finished_at",
     ]
-    list_filter = ["state", "verdict", "hardware", "priority", "harness_version", "attempt__problem"]
+    list_filter = ["kind", "state", "verdict", "hardware", "priority", "harness_version", "attempt__problem"]
     list_select_related = ["attempt"]
     search_fields = ["=id", "attempt__commit", "attempt__agent__name", "device_uuid"]
     date_hierarchy = "queued_at"

@@ -12,6 +12,14 @@ from agentcore.vocabulary import CheckStatus, HardwareName, Verdict
 class Evaluation(models.Model):
     """One judged run of an attempt on one hardware. Finished rows are never edited, only superseded."""
 
+    class Kind(models.TextChoices):
+        """What is asked for. Only ``measure`` gives times: standings, scores and duplicates look at no other kind."""
+
+        MEASURE = "measure", "measured"
+        COMPILE = "compile", "compiled only, never measured"
+        SANITIZE = "sanitize", "checked by sanitizers"
+        COMPARE = "compare", "compared with another attempt"
+
     class State(models.TextChoices):
         QUEUED = "queued", "queued"
         RUNNING = "running", "running"
@@ -26,6 +34,7 @@ class Evaluation(models.Model):
 
     attempt = models.ForeignKey("attempts.Attempt", on_delete=models.PROTECT, related_name="evaluations")
     hardware = models.CharField(max_length=8, choices=[(h.value, h.value) for h in HardwareName])
+    kind = models.CharField(max_length=10, choices=Kind, default=Kind.MEASURE)
     state = models.CharField(max_length=10, choices=State, default=State.QUEUED)
     priority = models.IntegerField(choices=Priority, default=Priority.AGENT)
     reason = models.CharField(max_length=200, blank=True, help_text="Why it was asked for: push, baseline, rerun…")

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 import secrets
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
@@ -65,6 +66,7 @@ def enqueue(
     attempt,
     hardware: HardwareName | str,
     *,
+    kind: str = Evaluation.Kind.MEASURE,
     priority: int = Evaluation.Priority.AGENT,
     reason: str = "",
     requested_by=None,
@@ -73,19 +75,24 @@ def enqueue(
     hardware = HardwareName(hardware)
     with transaction.atomic():
         evaluation = Evaluation.objects.create(
-            attempt=attempt, hardware=hardware.value, priority=priority, reason=reason[:200],
+            attempt=attempt, hardware=hardware.value, kind=kind, priority=priority, reason=reason[:200],
             requested_by=requested_by, problem_digest=attempt.problem.digest,
         )
         wake(hardware)
     return evaluation
 
 
-def claim(hardware: HardwareName | str, worker: str) -> Claim | None:
-    """Take the most urgent queued evaluation of ``hardware``, or None. Each row goes to exactly one caller."""
+def claim(
+    hardware: HardwareName | str, worker: str, kinds: Collection[str] = (Evaluation.Kind.MEASURE,)
+) -> Claim | None:
+    """Take the most urgent queued evaluation of ``hardware`` of one of these ``kinds``, or None.
+
+    Each row goes to exactly one caller. Whoever claims a kind must do what that kind asks for.
+    """
     while True:
         now = timezone.now()
         candidates = list(
-            _claimable(hardware, now)
+            _claimable(hardware, kinds, now)
             .order_by("-priority", "queued_at", "id")
             .values_list("id", flat=True)[:_CANDIDATES_PER_LOOK]
         )
@@ -93,7 +100,7 @@ def claim(hardware: HardwareName | str, worker: str) -> Claim | None:
             return None
         for evaluation_id in candidates:
             token = secrets.token_hex(16)
-            taken = _claimable(hardware, now).filter(pk=evaluation_id).update(
+            taken = _claimable(hardware, kinds, now).filter(pk=evaluation_id).update(
                 state=Evaluation.State.RUNNING,
                 lease_token=token,
                 lease_expires_at=now + _lease(),
@@ -250,9 +257,9 @@ def _due(now: datetime) -> Q:
     return Q(not_before__isnull=True) | Q(not_before__lte=now)
 
 
-def _claimable(hardware: HardwareName | str, now: datetime):
+def _claimable(hardware: HardwareName | str, kinds: Collection[str], now: datetime):
     return Evaluation.objects.filter(
-        _due(now), state=Evaluation.State.QUEUED, hardware=HardwareName(hardware).value
+        _due(now), state=Evaluation.State.QUEUED, hardware=HardwareName(hardware).value, kind__in=kinds
     )
 
 

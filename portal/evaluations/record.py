@@ -44,7 +44,8 @@ def store(evaluation: Evaluation, result: EvaluationResult) -> None:
         CheckResult.objects.bulk_create(_check_rows(evaluation, result))
         _see_device(result)
         evaluation.refresh_from_db()
-        _score_new(evaluation)
+        if evaluation.kind == Evaluation.Kind.MEASURE:
+            _score_new(evaluation)
 
 
 def refresh_scores(problem, hardware: str, digest: str | None = None) -> int:
@@ -52,8 +53,8 @@ def refresh_scores(problem, hardware: str, digest: str | None = None) -> int:
     digest = digest if digest is not None else problem.digest
     baseline = scores.current_baseline(problem, hardware, digest=digest)
     evaluations = Evaluation.objects.filter(
-        attempt__problem=problem, hardware=hardware, problem_digest=digest, state=Evaluation.State.DONE,
-        verdict=Verdict.PASSED.value,
+        attempt__problem=problem, hardware=hardware, kind=Evaluation.Kind.MEASURE, problem_digest=digest,
+        state=Evaluation.State.DONE, verdict=Verdict.PASSED.value,
     ).prefetch_related("workloads")
     count = 0
     with transaction.atomic():
@@ -127,7 +128,7 @@ def _score_new(evaluation: Evaluation) -> None:
     if attempt.kind == attempt.Kind.BASELINE:
         scored_by = (
             Evaluation.objects.filter(
-                attempt__problem=attempt.problem, hardware=evaluation.hardware,
+                attempt__problem=attempt.problem, hardware=evaluation.hardware, kind=Evaluation.Kind.MEASURE,
                 problem_digest=evaluation.problem_digest, verdict=Verdict.PASSED.value,
             )
             .exclude(pk=evaluation.pk).order_by().values_list("baseline_id", flat=True).distinct()

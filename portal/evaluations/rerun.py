@@ -17,13 +17,16 @@ _WAITING = (Evaluation.State.QUEUED, Evaluation.State.RUNNING)
 
 
 def rerun_evaluation(evaluation: Evaluation, user) -> Evaluation:
-    """Queue the attempt again on the same hardware; returns the row already waiting if there is one."""
-    return _rerun(evaluation.attempt, evaluation.hardware, user, f"rerun of evaluation {evaluation.pk}")
+    """Queue the attempt again, for the same on the same hardware; returns the row already waiting if there is one."""
+    return _rerun(
+        evaluation.attempt, evaluation.hardware, user, f"rerun of evaluation {evaluation.pk}", evaluation.kind
+    )
 
 
 def rerun_attempt(attempt: Attempt, user, reason: str = "rerun of the attempt") -> list[Evaluation]:
-    """Queue the attempt again on every hardware it was asked to run on."""
-    names = attempt.evaluations.order_by("hardware").values_list("hardware", flat=True).distinct()
+    """Queue the attempt's measurement again on every hardware it was asked to run on."""
+    measured = attempt.evaluations.filter(kind=Evaluation.Kind.MEASURE)
+    names = measured.order_by("hardware").values_list("hardware", flat=True).distinct()
     return [_rerun(attempt, hardware, user, reason) for hardware in names]
 
 
@@ -35,13 +38,17 @@ def rerun_problem(problem: Problem, user) -> list[Evaluation]:
     return [evaluation for attempt in ordered for evaluation in rerun_attempt(attempt, user, reason)]
 
 
-def _rerun(attempt: Attempt, hardware: str, user, reason: str) -> Evaluation:
+def _rerun(
+    attempt: Attempt, hardware: str, user, reason: str, kind: str = Evaluation.Kind.MEASURE
+) -> Evaluation:
     with transaction.atomic():
-        waiting = attempt.evaluations.filter(hardware=hardware, state__in=_WAITING).order_by("id").first()
+        waiting = (
+            attempt.evaluations.filter(hardware=hardware, kind=kind, state__in=_WAITING).order_by("id").first()
+        )
         if waiting is not None:
             return waiting
         evaluation = queue.enqueue(
-            attempt, hardware, priority=Evaluation.Priority.RERUN, reason=reason, requested_by=user
+            attempt, hardware, kind=kind, priority=Evaluation.Priority.RERUN, reason=reason, requested_by=user
         )
         log_event(
             "evaluation.rerun", user, attempt=attempt, evaluation=evaluation, problem=attempt.problem,

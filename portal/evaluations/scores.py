@@ -1,7 +1,7 @@
 """What the numbers say: current baselines, best attempts, running best, comparisons and campaign summaries.
 
-Reads only. An attempt's *standing* evaluation on a hardware is its newest finished one (a rerun supersedes what came
-before, `infra_error` supersedes nothing). An improvement counts only beyond the noise of both measurements.
+Reads only. An attempt's *standing* evaluation on a hardware is its newest finished measurement (a rerun supersedes what
+came before, `infra_error` supersedes nothing). An improvement counts only beyond the noise of both measurements.
 """
 
 from __future__ import annotations
@@ -25,10 +25,11 @@ DEFAULT_NOISE = 0.03
 
 
 def standing_evaluations(**attempt_filter) -> QuerySet[Evaluation]:
-    """The newest finished evaluation of each attempt and hardware, `infra_error` aside, of the current problem."""
+    """The newest finished measurement of each attempt and hardware, `infra_error` aside, of the current problem."""
     newest = (
         Evaluation.objects.filter(
-            attempt=OuterRef("attempt"), hardware=OuterRef("hardware"), state=Evaluation.State.DONE
+            attempt=OuterRef("attempt"), hardware=OuterRef("hardware"), kind=Evaluation.Kind.MEASURE,
+            state=Evaluation.State.DONE,
         )
         .exclude(verdict=Verdict.INFRA_ERROR.value)
         .order_by("-finished_at", "-id")
@@ -73,7 +74,8 @@ def best_evaluation(problem, language: str, hardware: str, *, campaign=None) -> 
 
 def latest_evaluation(attempt: Attempt, hardware: str | None = None) -> Evaluation | None:
     """What to show for an attempt: the newest evaluation, with a duplicate replaced by the one it points at."""
-    evaluations = attempt.evaluations.select_related("duplicate_of").order_by("-queued_at", "-id")
+    evaluations = attempt.evaluations.filter(kind=Evaluation.Kind.MEASURE)
+    evaluations = evaluations.select_related("duplicate_of").order_by("-queued_at", "-id")
     if hardware:
         evaluations = evaluations.filter(hardware=hardware)
     newest = evaluations.first()

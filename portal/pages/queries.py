@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
-from django.db.models import Count, F, Max, OuterRef, Q, QuerySet, Subquery, Sum, Window
+from django.db.models import Case, Count, F, Max, OuterRef, Q, QuerySet, Subquery, Sum, When, Window
 from django.db.models.functions import Coalesce, RowNumber
 
 from agentcore.vocabulary import Verdict
@@ -42,7 +42,12 @@ def with_outcome(attempts: QuerySet[Attempt], hardware: str | None = None) -> Qu
     """
     own = Evaluation.objects.filter(Q(hardware=hardware) if hardware else Q(), attempt=OuterRef("pk"))
     newest = own.order_by("-queued_at", "-id")
-    settled = own.filter(state__in=SETTLED).order_by("-queued_at", "-id")
+    # A measurement is the outcome; where there is none yet, that it compiles is.
+    speaking = Case(When(kind=Evaluation.Kind.MEASURE, then=0), When(kind=Evaluation.Kind.COMPILE, then=1))
+    settled = (
+        own.filter(state__in=SETTLED).annotate(place=speaking).filter(place__isnull=False)
+        .order_by("place", "-queued_at", "-id")
+    )
     outcome = Evaluation.objects.filter(pk=OuterRef("outcome_id"))
     return attempts.annotate(
         outcome_id=Subquery(settled.values(which=Coalesce("duplicate_of_id", "id"))[:1]),

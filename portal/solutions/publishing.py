@@ -66,6 +66,9 @@ def obstacles(attempt: Attempt, evaluation: Evaluation) -> list[str]:
     found = []
     if not _measures(evaluation, attempt):
         found.append(f"evaluation {evaluation.pk} did not measure this attempt's kernel")
+    if evaluation.kind != Evaluation.Kind.MEASURE:
+        found.append(f"evaluation {evaluation.pk} is of kind {evaluation.kind}; only a measurement can be merged")
+        return found
     if evaluation.state != Evaluation.State.DONE or evaluation.verdict != Verdict.PASSED.value:
         found.append(f"the evaluation is {evaluation.verdict or evaluation.state}; only a passed one can be merged")
         return found

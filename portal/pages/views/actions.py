@@ -85,7 +85,8 @@ def attempt_rerun(request: HttpRequest, commit: str) -> HttpResponse:
 
 
 def _rerun(request: HttpRequest, attempt: Attempt, hardware: str, reason: str) -> HttpResponse:
-    if attempt.evaluations.filter(hardware=hardware, state__in=queries.PENDING).exists():
+    wanted = attempt.evaluations.filter(hardware=hardware, kind=Evaluation.Kind.MEASURE, state__in=queries.PENDING)
+    if wanted.exists():
         messages.info(request, f"An evaluation on {hardware} is already queued or running.")
         return _back(attempt, "outcome")
     again = queue.enqueue(

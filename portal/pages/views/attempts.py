@@ -83,12 +83,15 @@ def _obstacles(request: HttpRequest, attempt: Attempt, shown: Evaluation | None)
 
 
 def _outcome(listed: list[Evaluation]) -> Evaluation | None:
-    """The newest evaluation with a result; a duplicate stands for the one it points at."""
-    for evaluation in listed:
-        if evaluation.state == Evaluation.State.DONE:
-            return evaluation
-        if evaluation.duplicate_of is not None and evaluation.duplicate_of.state == Evaluation.State.DONE:
-            return evaluation.duplicate_of
+    """The newest measurement with a result, else that it was compiled; a duplicate stands for what it points at."""
+    for kind in (Evaluation.Kind.MEASURE, Evaluation.Kind.COMPILE):
+        for evaluation in listed:
+            if evaluation.kind != kind:
+                continue
+            if evaluation.state == Evaluation.State.DONE:
+                return evaluation
+            if evaluation.duplicate_of is not None and evaluation.duplicate_of.state == Evaluation.State.DONE:
+                return evaluation.duplicate_of
     return None
 
 

@@ -23,7 +23,7 @@ def evaluation_detail(request: HttpRequest, pk: int) -> HttpResponse:
         return same
     found = evidence.gather(evaluation)
     newer = (
-        Evaluation.objects.filter(attempt=evaluation.attempt, hardware=evaluation.hardware,
+        Evaluation.objects.filter(attempt=evaluation.attempt, hardware=evaluation.hardware, kind=evaluation.kind,
                                   state=Evaluation.State.DONE, finished_at__gt=evaluation.finished_at)
         .order_by("-finished_at").only("id").first() if evaluation.finished_at else None
     )
