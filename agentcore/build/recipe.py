@@ -11,7 +11,9 @@ from agentcore.build.toolchain import Compiler, compiler, host_cpu
 from agentcore.sandbox import GIB, MIB, Limits
 from agentcore.vocabulary import HardwareName, Language
 
-ENTRY = {Language.CPP: "ky_entry.cpp", Language.CUDA: "ky_entry.cu"}
+ENTRY = {Language.CPP: "ky_entry.cpp", Language.CUDA: "ky_entry.cpp"}
+"""The generated entry is host code in either language: as a .cu file it would take the device compiler as long as the
+kernel does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +70,7 @@ def _cuda(hardware: HardwareName) -> Recipe:
         "-std=c++20",
         f"-gencode=arch={virtual},code={hardware.arch}",
         "-shared",
+        "--threads=2",  # the kernel and the entry side by side
         "-Xcompiler=-fPIC,-fopenmp,-fdiagnostics-color=never",
         "-Xptxas=-v",
         # Static, so that the host that runs the kernel needs the driver and nothing of the toolkit.
