@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import torch
@@ -140,18 +140,29 @@ class Verifier:
         self, measurement: Measurement, inputs: Mapping[str, Value], outputs: dict[str, torch.Tensor], what: str
     ) -> bool:
         """Compare one call's outputs; records ``matches-reference`` and ``fresh-every-call``."""
-        reference = self.factory.reference(inputs, self.workload)
-        comparison = correctness.compare(outputs, reference, self.tolerance)
-        measurement.note(comparison)
-        if not comparison.ok:
-            for earlier in self._remembered:
-                if correctness.compare(outputs, earlier, self.tolerance).ok:
-                    measurement.findings.fail(
-                        CheckName.FRESH_EVERY_CALL,
-                        f"{what}: the outputs are the right answer to an earlier call's inputs, not to this call's",
-                    )
-                    break
-        measurement.findings.record(CheckName.MATCHES_REFERENCE, comparison.ok, f"{what}: {comparison.message}"
-                                    if comparison.message else "")
-        self._remembered.append(reference)
-        return comparison.ok
+        return self.check_all(measurement, [(inputs, outputs, what)])
+
+    def check_all(
+        self, measurement: Measurement,
+        calls: Sequence[tuple[Mapping[str, Value], Mapping[str, torch.Tensor], str]],
+    ) -> bool:
+        """Compare the outputs of (inputs, outputs, name) calls, up to the first that is wrong."""
+        pairs = [(outputs, self.factory.reference(inputs, self.workload)) for inputs, outputs, _ in calls]
+        comparisons = correctness.compare_all(pairs, self.tolerance)
+        for (outputs, reference), comparison, (_, _, what) in zip(pairs, comparisons, calls, strict=True):
+            measurement.note(comparison)
+            if not comparison.ok:
+                for earlier in self._remembered:
+                    if correctness.compare(outputs, earlier, self.tolerance).ok:
+                        measurement.findings.fail(
+                            CheckName.FRESH_EVERY_CALL,
+                            f"{what}: the outputs are the right answer to an earlier call's inputs, not to this call's",
+                        )
+                        break
+            measurement.findings.record(
+                CheckName.MATCHES_REFERENCE, comparison.ok, f"{what}: {comparison.message}" if comparison.message else ""
+            )
+            self._remembered.append(reference)
+            if not comparison.ok:
+                return False
+        return True

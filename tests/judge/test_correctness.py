@@ -7,7 +7,7 @@ import math
 import pytest
 import torch
 
-from agentcore.judge.correctness import Comparison, compare, stale_elements
+from agentcore.judge.correctness import Comparison, compare, compare_all, stale_elements
 from agentcore.problems import Tolerance
 
 INF, NAN = math.inf, math.nan
@@ -157,3 +157,41 @@ def test_a_stray_rounding_to_the_earlier_answer_is_not_stale() -> None:
 def test_stale_answers_are_seen_in_narrow_formats(dtype: torch.dtype) -> None:
     before, after = (torch.tensor([b], dtype=torch.uint8).view(dtype) for b in (0x22, 0x55))
     assert stale_elements(before, before, after, EXACT) > 0 and stale_elements(after, before, after, EXACT) == 0
+
+
+AWKWARD = [0.0, -0.0, 1.0, 1.05, -1.0, 2.0, 3e38, -3e38, 1e-7, INF, -INF, NAN]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64, torch.int32, torch.bool])
+@pytest.mark.parametrize(
+    "tolerance",
+    [EXACT, LOOSE, Tolerance(max_atol=0.1, max_rtol=0.1, required_matched_ratio=1), Tolerance(max_error_cap=0.5)],
+    ids=["exact", "loose", "relative", "capped"],
+)
+def test_comparing_many_calls_at_once_says_what_comparing_each_says(dtype: torch.dtype, tolerance: Tolerance) -> None:
+    generator = torch.Generator().manual_seed(7)
+    calls = []
+    for number in range(60):
+        picks = torch.randint(len(AWKWARD), (2, 5), generator=generator)
+        values = torch.tensor(AWKWARD)[picks] if number % 3 else torch.rand(2, 5, generator=generator)
+        if not dtype.is_floating_point:
+            values = values.nan_to_num(3, 4, 5).clamp(-9, 9)
+        want = values[0].to(dtype)
+        got = want.clone() if number % 2 else values[1].to(dtype)
+        calls.append(({"y": got}, {"y": want}))
+    outcomes = compare_all(calls, tolerance)
+    for (got, want), outcome in zip(calls, outcomes, strict=True):
+        alone = compare(got, want, tolerance)
+        assert (outcome.ok, outcome.message) == (alone.ok, alone.message)
+        assert outcome.matched_ratio == alone.matched_ratio
+        assert outcome.max_abs_error == pytest.approx(alone.max_abs_error)
+        assert outcome.max_rel_error == pytest.approx(alone.max_rel_error, rel=1e-6)
+    assert any(o.ok for o in outcomes) and not all(o.ok for o in outcomes)
+
+
+def test_all_zeros_and_empty_outputs_are_seen_among_many_calls() -> None:
+    loose = Tolerance(max_atol=1, max_rtol=0)
+    zeroed, honest = ({"y": torch.zeros(4)}, {"y": torch.full((4,), 0.5)}), ({"y": torch.ones(4)}, {"y": torch.ones(4)})
+    empty = ({"y": torch.zeros(0)}, {"y": torch.zeros(0)})
+    assert [c.ok for c in compare_all([honest, zeroed, empty], loose)] == [True, False, True]
+    assert compare_all([], loose) == []
