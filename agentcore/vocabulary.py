@@ -49,9 +49,10 @@ class HardwareName(StrEnum):
 
 
 class Verdict(StrEnum):
-    """The outcome of an evaluation. Only ``passed`` carries a latency that counts."""
+    """The outcome of an evaluation. Only ``passed`` carries a latency that counts, and only it can be merged."""
 
     PASSED = "passed"
+    COMPILED = "compiled"  # built for a hardware that is not here: never run, never measured, nothing to merge
     COMPILE_ERROR = "compile_error"
     RUNTIME_ERROR = "runtime_error"
     TIMEOUT = "timeout"

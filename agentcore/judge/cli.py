@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from pydantic import ValidationError
 
 from agentcore.bounds.score import geomean, sol_score
+from agentcore.judge.request import EvaluationRequest
 from agentcore.judge.result import EvaluationResult, WorkloadResult
 from agentcore.judge.version import HARNESS_VERSION
 from agentcore.problems import Problem, ProblemError, load_problem
@@ -49,6 +50,10 @@ def add_parser(subparsers: Subparsers) -> None:
         help="auto: judge the problem's baseline.py first (kept in the cache); none; or an evaluation's JSON file",
     )
     judge.add_argument("--no-heldout", action="store_true", help="leave the held-out shapes out")
+    judge.add_argument(
+        "--compile-only", action="store_true",
+        help="build for --hardware and measure nothing; what is done anyway for a GPU class that is not here",
+    )
     judge.add_argument("--quick", action="store_true", help="few calls: for a look, not for a record")
     judge.set_defaults(run=partial(_run, _judge))
     verify = subparsers.add_parser("verify", help="re-measure a cloned solution", description=_verify.__doc__)
@@ -79,14 +84,20 @@ def _common(parser: argparse.ArgumentParser) -> None:
 
 
 def _judge(arguments: argparse.Namespace) -> int:
-    """Build, verify and time one kernel against its problem. Exit status 0 where it passed, 1 where it did not."""
-    from agentcore.judge.evaluate import EvaluationRequest
+    """Build, verify and time one kernel against its problem. Exit status 0 where it passed, 1 where it did not.
+
+    For a GPU class that this host lacks a kernel is compiled, and nothing else: verdict ``compiled``, exit status 3
+    (0 where --compile-only asked for no more).
+    """
+    from agentcore.judge.devices import is_here
 
     problem = load_problem(arguments.problem_dir)
     if not arguments.kernel_dir.is_dir():
         raise CannotRun(f"{arguments.kernel_dir} is not a directory; name the one that holds the kernel's source")
     hardware = arguments.hardware or _default_hardware(arguments.language)
     _check_pair(arguments.language, hardware)
+    if arguments.compile_only or (arguments.language.is_compiled and not is_here(hardware)):
+        return _compile(arguments, problem, hardware)
     given = _read_result(Path(arguments.baseline)) if arguments.baseline not in ("auto", "none") else None
     judge = _judge_for(hardware, arguments.cache_dir)
     baseline = given
@@ -101,6 +112,26 @@ def _judge(arguments: argparse.Namespace) -> int:
     if arguments.json:
         _write(arguments.json, result.model_dump_json(indent=1))
     return 0 if result.passed else 1
+
+
+def _compile(arguments: argparse.Namespace, problem: Problem, hardware: HardwareName) -> int:
+    from agentcore.judge.compile_only import NothingToCompile, compile_only
+
+    if not arguments.compile_only:
+        print(f"  there is no {hardware} on this host: compiling only, measuring nothing", file=sys.stderr)
+    try:
+        result = compile_only(EvaluationRequest(
+            problem=problem, kernel_dir=arguments.kernel_dir.resolve(), language=arguments.language,
+            hardware=hardware, cache_dir=arguments.cache_dir, sandbox=arguments.sandbox,
+        ))
+    except NothingToCompile as error:
+        raise CannotRun(str(error)) from error
+    print(render_compiled(result))
+    if arguments.json:
+        _write(arguments.json, result.model_dump_json(indent=1))
+    if result.verdict is not Verdict.COMPILED:
+        return 1
+    return 0 if arguments.compile_only else 3
 
 
 def _judge_for(hardware: HardwareName, cache_dir: Path) -> Judge:
@@ -130,8 +161,6 @@ def _read_result(file: Path) -> EvaluationResult:
 
 def judged_baseline(judge: Judge, problem: Problem, cache_dir: Path, sandbox: str) -> EvaluationResult | None:
     """The problem's own baseline.py, judged like any kernel; kept per problem, device and harness. None without one."""
-    from agentcore.judge.evaluate import EvaluationRequest
-
     source = problem.root / "baseline.py"
     if not source.is_file():
         return None
@@ -160,8 +189,6 @@ def _verify(arguments: argparse.Namespace) -> int:
 
     Exit status 0 where it passes again and agrees within its stated noise, 1 where it does not.
     """
-    from agentcore.judge.evaluate import EvaluationRequest
-
     directory: Path = arguments.solution_dir.resolve()
     claimed = _read_result(directory / "result.json")
     problem_dir = _find_problem(directory, claimed.problem)
@@ -274,6 +301,19 @@ def render(result: EvaluationResult, baseline: EvaluationResult | None) -> str:
             f"{name[:44]:>44} {_number(t_k, 2):>10} {_number(half if t_k else None, 2):>7} {_number(t_b, 2):>10}"
             f" {_number(t_sol, 2):>10} {_number(t_b / t_k if t_b and t_k else None, 2):>8} {_number(score, 3):>6}"
             + ("" if w.verdict is Verdict.PASSED else f"  {w.verdict}")
+        )
+    lines.append("  " + ", ".join(f"{name} {value:.2f} s" for name, value in result.seconds.items()))
+    return "\n".join(lines)
+
+
+def render_compiled(result: EvaluationResult) -> str:
+    """A compile-only result as text: the verdict, what failed, and what each device function uses."""
+    lines = [f"{result.problem} [{result.language}] for {result.hardware}: {result.verdict}, never run or measured"]
+    lines += [f"  {c.status:4} {c.name}: {c.message}" for c in result.failed_checks()]
+    for kernel in result.build.resources if result.build else []:
+        lines.append(
+            f"  {kernel.name[:80]} [{kernel.arch}]: {kernel.registers} registers, {kernel.spill_store_bytes} +"
+            f" {kernel.spill_load_bytes} B spilled, {kernel.shared_bytes} B shared, {kernel.stack_bytes} B stack"
         )
     lines.append("  " + ", ".join(f"{name} {value:.2f} s" for name, value in result.seconds.items()))
     return "\n".join(lines)

@@ -31,6 +31,19 @@ def gpus() -> list[dict[str, str]]:
     return found
 
 
+def is_here(hardware: HardwareName) -> bool:
+    """Whether this host has a device of this class."""
+    return not hardware.is_gpu or any(gpu["hardware"] == hardware for gpu in gpus())
+
+
+def refuse_another(hardware: HardwareName) -> None:
+    """Raises RuntimeError where this host has GPUs, but none of the class whose numbers are asked for."""
+    found = gpus()
+    if found and not any(gpu["hardware"] == hardware for gpu in found):
+        names = ", ".join(gpu["name"] for gpu in found)
+        raise RuntimeError(f"{hardware} is not on this host, which has: {names}; nothing measured here would be true")
+
+
 def local_hardware() -> HardwareName:
     """The hardware class of the first GPU with a rate table, else the CPU."""
     for gpu in gpus():

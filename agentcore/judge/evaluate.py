@@ -9,19 +9,20 @@ from __future__ import annotations
 import hashlib
 import logging
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Protocol
 
 from agentcore.bounds.bound import BoundUnavailable, bound
 from agentcore.bounds.cpu import CalibrationError, CpuRates, calibrate_cpu
-from agentcore.build import Build, build
+from agentcore.judge.building import build_kernel, kernel_digest
 from agentcore.judge.device_lock import device_lease
+from agentcore.judge.devices import refuse_another
 from agentcore.judge.findings import Findings, deciding_check
 from agentcore.judge.measurement import Effort, Measurement, Verifier
+from agentcore.judge.request import EvaluationRequest
 from agentcore.judge.result import BoundRecord, BuildReport, EnvironmentStamp, EvaluationResult, WorkloadResult
 from agentcore.judge.session import RunnerFailure, RunnerSession
 from agentcore.judge.statistics import estimate, interquartile_mean
@@ -30,25 +31,11 @@ from agentcore.problems.tensors import InputFactory
 from agentcore.sandbox import Sandbox, find_sandbox
 from agentcore.vocabulary import CheckName, CheckStatus, HardwareName, Language, Verdict
 
+__all__ = ["EvaluationRequest", "Judge", "evaluate", "kernel_digest", "without_shape"]
+
 HELD_OUT = "on a held-out shape"
 
 log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class EvaluationRequest:
-    """What to judge. ``workload_uuids`` restricts the workloads (empty: all); ``heldout`` adds the held-out shapes."""
-
-    problem: Problem
-    kernel_dir: Path
-    language: Language
-    hardware: HardwareName
-    cache_dir: Path
-    sandbox: str = "auto"
-    quick: bool = False
-    heldout: bool = True
-    workload_uuids: tuple[str, ...] = ()
-    progress: Callable[[str], None] = field(default=lambda _text: None)
 
 
 class Runner(Protocol):
@@ -81,6 +68,7 @@ class Judge:
         self.hardware, self.cache_dir = hardware, cache_dir
         self.cpu_rates: CpuRates | None = None
         if hardware.is_gpu:
+            refuse_another(hardware)
             from agentcore.judge.cuda_target import CudaTarget
 
             self.target: Target = CudaTarget(hardware, cache_dir)
@@ -167,24 +155,9 @@ class _Evaluation:
 
     def _build_and_measure(self, sandbox: Sandbox) -> None:
         request = self.request
-        artifact = request.kernel_dir
-        if request.language.is_compiled:
-            request.progress("building")
-            with self._phase("build"):
-                built: Build = build(
-                    request.kernel_dir, request.problem, request.language, request.hardware,
-                    cache_dir=request.cache_dir / "builds", sandbox=sandbox,
-                )
-            self.report = built.report
-            if built.timed_out:
-                self.findings.fail(CheckName.IN_TIME, f"the compiler did not finish in time: {built.report.log[-300:]}")
-                return
-            if not self.findings.record(CheckName.COMPILES, built.artifact is not None, _first_error(built.report)):
-                return
-            assert built.artifact is not None
-            artifact = built.artifact
-        elif not (artifact / request.language.source_name).is_file():
-            self.findings.fail(CheckName.COMPILES, f"{request.language.source_name} is missing")
+        with self._phase("build"):
+            self.report, artifact = build_kernel(request, sandbox, self.findings)
+        if artifact is None:
             return
         if self.judge.target.builds_disturb:
             self._measure(sandbox, artifact)
@@ -340,22 +313,6 @@ def without_shape(result: WorkloadResult) -> WorkloadResult:
         # A candidate sets its own errors, and could spell an axis with them.
         "max_abs_error": None, "max_rel_error": None, "samples_us": [], "calls": 0, "verified_calls": 0,
     })
-
-
-def kernel_digest(directory: Path) -> str:
-    """SHA-256 over the names and bytes of a kernel directory's files, in name order."""
-    digest = hashlib.sha256()
-    for file in sorted(p for p in directory.rglob("*") if p.is_file() and not p.is_symlink()):
-        name, data = str(file.relative_to(directory)).encode(), file.read_bytes()
-        digest.update(len(name).to_bytes(8, "little") + name + len(data).to_bytes(8, "little") + data)
-    return digest.hexdigest()
-
-
-def _first_error(report: BuildReport) -> str:
-    if report.ok:
-        return ""
-    lines = [line for line in report.log.splitlines() if "error" in line.lower()]
-    return (lines[0] if lines else report.log[:300] or "the compiler failed without a message")[:500]
 
 
 def _thin(values: list[float], keep: int = 32) -> list[float]:

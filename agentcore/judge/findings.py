@@ -67,8 +67,9 @@ class Findings:
         """In the vocabulary's order."""
         return [self._checks[name] for name in CheckName if name in self._checks]
 
-    def verdict(self) -> Verdict:
-        return verdict_of(self.checks())
+    def verdict(self, *, measured: bool = True) -> Verdict:
+        """What the checks lead to. Without a failure: passed, or compiled where nothing ran (not ``measured``)."""
+        return verdict_of(self.checks(), measured=measured)
 
     def message(self) -> str:
         """The message of the check that decided the verdict."""
@@ -82,6 +83,9 @@ def deciding_check(checks: list[Check]) -> CheckName | None:
     return next((name for name, _ in _VERDICTS if name in failed), None)
 
 
-def verdict_of(checks: list[Check]) -> Verdict:
+def verdict_of(checks: list[Check], *, measured: bool = True) -> Verdict:
+    """See :meth:`Findings.verdict`."""
     deciding = deciding_check(checks)
-    return dict(_VERDICTS)[deciding] if deciding else Verdict.PASSED
+    if deciding:
+        return dict(_VERDICTS)[deciding]
+    return Verdict.PASSED if measured else Verdict.COMPILED

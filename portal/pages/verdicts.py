@@ -26,6 +26,9 @@ class Look:
 
 VERDICTS: dict[str, Look] = {
     Verdict.PASSED: Look("passed", "●", "circle", "good", "right on every workload, and its times count"),
+    Verdict.COMPILED: Look(
+        "compiled", "◇", "diamond-open", "idle", "compiled only, never measured: no device of its hardware was there"
+    ),
     Verdict.COMPILE_ERROR: Look("compile error", "■", "square", "bad", "the compiler refused it"),
     Verdict.RUNTIME_ERROR: Look("runtime error", "▼", "triangle-down", "bad", "it crashed or returned an error"),
     Verdict.TIMEOUT: Look("timeout", "◆", "diamond", "warn", "a build, load or call passed its limit"),

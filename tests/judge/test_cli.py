@@ -136,7 +136,7 @@ def test_a_gpu_that_is_not_there_is_named(
     if any(Path("/dev").glob("nvidia[0-9]*")):
         pytest.skip("this host has a GPU")
     problem = str(yard / "problems" / "double_it")
-    assert main(["judge", problem, str(yard / "kernel"), "--language", "cuda", "--hardware", "h200",
+    assert main(["judge", problem, str(yard / "kernel"), "--language", "torch", "--hardware", "h200",
                  "--cache-dir", str(cache_dir), "--baseline", "none"]) == 2
     assert "h200 needs an NVIDIA GPU" in capsys.readouterr().err
 

@@ -18,6 +18,14 @@ def test_without_a_failure_the_verdict_is_passed() -> None:
     assert findings.verdict() is Verdict.PASSED and not findings.failed and findings.message() == ""
 
 
+def test_what_never_ran_is_compiled_at_best() -> None:
+    findings = Findings()
+    findings.record(CheckName.COMPILES, True)
+    assert findings.verdict(measured=False) is Verdict.COMPILED
+    findings.fail(CheckName.COMPILES, "x")
+    assert findings.verdict(measured=False) is Verdict.COMPILE_ERROR
+
+
 def test_a_failure_is_not_overwritten_by_what_comes_later() -> None:
     findings = Findings()
     findings.fail(CheckName.MATCHES_REFERENCE, "call 3")

@@ -1,0 +1,57 @@
+"""The build of an evaluation: from a kernel directory to what the runner loads, and the checks that decides.
+
+Not for compiling (see agentcore.build) nor for running what was built.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+from agentcore.build import build
+from agentcore.judge.findings import Findings
+from agentcore.judge.request import EvaluationRequest
+from agentcore.judge.result import BuildReport
+from agentcore.sandbox import Sandbox
+from agentcore.vocabulary import CheckName
+
+
+def build_kernel(
+    request: EvaluationRequest, sandbox: Sandbox, findings: Findings
+) -> tuple[BuildReport | None, Path | None]:
+    """The compiler's report, and what to load: a shared object, a Python kernel's directory, or None after a failure.
+
+    Records ``compiles`` and ``in-time``. Raises what :func:`agentcore.build.build` raises.
+    """
+    language = request.language
+    if not language.is_compiled:
+        if (request.kernel_dir / language.source_name).is_file():
+            return None, request.kernel_dir
+        findings.fail(CheckName.COMPILES, f"{language.source_name} is missing")
+        return None, None
+    request.progress("building")
+    built = build(
+        request.kernel_dir, request.problem, language, request.hardware, cache_dir=request.cache_dir / "builds",
+        sandbox=sandbox,
+    )
+    if built.timed_out:
+        findings.fail(CheckName.IN_TIME, f"the compiler did not finish in time: {built.report.log[-300:]}")
+        return built.report, None
+    findings.record(CheckName.COMPILES, built.artifact is not None, _first_error(built.report))
+    return built.report, built.artifact
+
+
+def kernel_digest(directory: Path) -> str:
+    """SHA-256 over the names and bytes of a kernel directory's files, in name order."""
+    digest = hashlib.sha256()
+    for file in sorted(p for p in directory.rglob("*") if p.is_file() and not p.is_symlink()):
+        name, data = str(file.relative_to(directory)).encode(), file.read_bytes()
+        digest.update(len(name).to_bytes(8, "little") + name + len(data).to_bytes(8, "little") + data)
+    return digest.hexdigest()
+
+
+def _first_error(report: BuildReport) -> str:
+    if report.ok:
+        return ""
+    lines = [line for line in report.log.splitlines() if "error" in line.lower()]
+    return (lines[0] if lines else report.log[:300] or "the compiler failed without a message")[:500]
