@@ -13,7 +13,7 @@ import random
 import shutil
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -78,8 +78,13 @@ class BuildCache:
             os.utime(place)  # for whoever removes the longest unused
         return report, place / ARTIFACT
 
-    def put(self, key: str, report: BuildReport, artifact: bytes, workplace: Path) -> Path:
-        """Keep a finished build, unless another process already has. Returns the artefact's place."""
+    def put(
+        self, key: str, report: BuildReport, artifact: bytes, workplace: Path, beside: Mapping[str, bytes] = {}
+    ) -> Path:
+        """Keep a finished build, unless another process already has. Returns the artefact's place.
+
+        ``beside`` are further files of the entry by name, for artefacts that are loaded by one of them.
+        """
         entry = workplace / "entry"
         place = self._place(key)
         try:
@@ -88,6 +93,7 @@ class BuildCache:
                 (ARTIFACT, artifact),
                 (_DIGEST, hashlib.sha256(artifact).hexdigest().encode()),
                 (_REPORT, report.model_dump_json(indent=1).encode()),
+                *beside.items(),
             ):
                 (entry / name).write_bytes(content)
                 (entry / name).chmod(0o644)

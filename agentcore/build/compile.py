@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-import stat
 import sys
 import time
 from collections.abc import Mapping
@@ -16,8 +14,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from agentcore.build.cache import BuildCache
+from agentcore.build.files import read_artifact, write_tree
 from agentcore.build.header import ABI_VERSION, entry_source, problem_header
-from agentcore.build.log import LOG_BYTES, clean_log
+from agentcore.build.log import LOG_BYTES, bounded_log, clean_log
 from agentcore.build.recipe import ENTRY, Recipe, recipe
 from agentcore.build.resources import demangle, parse_ptxas
 from agentcore.build.source import SourceError, read_source
@@ -29,7 +28,6 @@ from agentcore.vocabulary import HardwareName, Language
 BUILD_VERSION = 1
 """Raised when the same key would give another result: new ways of building, with the same flags."""
 
-MAX_ARTIFACT_BYTES = 64 << 20
 # ptxas says a few hundred bytes per kernel; the log that is kept is cut from this afterwards.
 _READ_BYTES = 4 << 20
 
@@ -88,8 +86,8 @@ def _compile(
     sandbox: Sandbox,
 ) -> Build:
     source, generated, out = place / "source", place / "generated", place / "out"
-    _write_tree(source, files)
-    _write_tree(generated, {ENTRY[language]: entry})
+    write_tree(source, files)
+    write_tree(generated, {ENTRY[language]: entry})
     out.mkdir(mode=0o700)
     # Relative names, so that messages read kernel.cu:12 and nothing of this host ends up in the artefact.
     command = [
@@ -111,7 +109,7 @@ def _compile(
         env={"LC_ALL": "C", "LANG": "C"},
         merge_stderr=True,
     )
-    log, cut = _bounded(clean_log(done.stdout))
+    log, cut = bounded_log(clean_log(done.stdout))
     report = BuildReport(
         ok=False,
         language=language,
@@ -130,7 +128,7 @@ def _compile(
     if done.returncode != 0:
         said = log or f"the compiler ended with status {done.returncode} and said nothing"
         return Build(report.model_copy(update={"log": said}), None)
-    artifact, reason = _read_artifact(out / "kernel.so")
+    artifact, reason = read_artifact(out / "kernel.so")
     if artifact is None:
         return Build(report.model_copy(update={"log": f"{reason}\n{log}".rstrip()}), None)
     resources = demangle(parse_ptxas(clean_log(done.stdout)), sandbox) if language is Language.CUDA else []
@@ -151,45 +149,6 @@ def _key(language: Language, recipe_: Recipe, files: Mapping[str, bytes], entry:
         "files": {name: hashlib.sha256(content).hexdigest() for name, content in sorted(files.items())},
     }
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
-
-
-def _write_tree(root: Path, files: Mapping[str, bytes]) -> None:
-    """Write files readable to the sandbox's user, whatever the umask and the modes they came with."""
-    root.mkdir(mode=0o755)
-    root.chmod(0o755)
-    for name, content in files.items():
-        path = root / name
-        for parent in reversed(path.relative_to(root).parents):
-            directory = root / parent
-            directory.mkdir(exist_ok=True)
-            directory.chmod(0o755)
-        path.write_bytes(content)
-        path.chmod(0o644)
-
-
-def _read_artifact(path: Path) -> tuple[bytes | None, str]:
-    try:
-        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    except OSError as error:
-        return None, f"the compiler left no shared object ({error.strerror})"
-    with os.fdopen(fd, "rb") as stream:
-        status = os.fstat(fd)
-        if not stat.S_ISREG(status.st_mode):
-            return None, "the compiler left something that is not a file"
-        if status.st_size > MAX_ARTIFACT_BYTES:
-            return None, f"the shared object has {status.st_size} bytes; at most {MAX_ARTIFACT_BYTES} are taken"
-        content = stream.read(MAX_ARTIFACT_BYTES + 1)
-    if not content.startswith(b"\x7fELF") or len(content) > MAX_ARTIFACT_BYTES:
-        return None, "the compiler left something that is not a shared object"
-    return content, ""
-
-
-def _bounded(text: str) -> tuple[str, bool]:
-    """The head and tail of a log, in LOG_BYTES characters."""
-    if len(text) <= LOG_BYTES:
-        return text, False
-    half = LOG_BYTES // 2
-    return f"{text[:half]}\n... {len(text) - 2 * half} characters left out ...\n{text[-half:]}", True
 
 
 _CHECK = """

@@ -24,3 +24,11 @@ def clean_log(raw: bytes) -> str:
     """The text of a log: invalid UTF-8 replaced, line ends made ``\\n``, escape sequences and controls removed."""
     text = raw.decode("utf-8", "replace").replace("\r\n", "\n").replace("\r", "\n")
     return _CONTROLS.sub("", _ESCAPES.sub("", text)).strip("\n")
+
+
+def bounded_log(text: str) -> tuple[str, bool]:
+    """The head and tail of a log, in LOG_BYTES characters."""
+    if len(text) <= LOG_BYTES:
+        return text, False
+    half = LOG_BYTES // 2
+    return f"{text[:half]}\n... {len(text) - 2 * half} characters left out ...\n{text[-half:]}", True

@@ -23,11 +23,25 @@ class SourceError(ValueError):
 
 
 def read_source(directory: Path, language: Language) -> dict[str, bytes]:
+    """Every file of a kernel by its path relative to ``directory``, in sorted order.
+
+    Raises SourceError as :func:`read_tree` does, and if the language's own source file
+    (``kernel.cu``, ``kernel.cpp``, ``kernel.py``) is missing.
+    """
+    files = read_tree(directory)
+    if language.source_name not in files:
+        present = ", ".join(sorted(files)) or "nothing"
+        raise SourceError(
+            f"{language.source_name} is missing: a {language} kernel starts there (found: {present[:500]})"
+        )
+    return files
+
+
+def read_tree(directory: Path) -> dict[str, bytes]:
     """Every file under ``directory`` by its path relative to it, in sorted order.
 
-    Raises SourceError for a link or special file, for a directory in the place of the generated ``problem.h``, for a
-    tree that is too large, or if the language's own source file
-    (``kernel.cu``, ``kernel.cpp``, ``kernel.py``) is missing.
+    Raises SourceError for a link or special file, for a directory in the place of the generated ``problem.h``, and for
+    a tree that is too large.
     """
     files: dict[str, bytes] = {}
     total = 0
@@ -51,11 +65,6 @@ def read_source(directory: Path, language: Language) -> dict[str, bytes]:
                 raise SourceError(f"more than {MAX_FILES} files; a kernel is one source and a few headers")
             if total > MAX_TOTAL_BYTES:
                 raise SourceError(f"more than {MAX_TOTAL_BYTES >> 20} MiB of source")
-    if language.source_name not in files:
-        present = ", ".join(sorted(files)) or "nothing"
-        raise SourceError(
-            f"{language.source_name} is missing: a {language} kernel starts there (found: {present[:500]})"
-        )
     return dict(sorted(files.items()))
 
 

@@ -4,7 +4,7 @@
 """
 
 from agentcore.problems.definition import DTYPE_BYTES, AxisConst, AxisExpr, AxisVar, Definition, TensorSpec
-from agentcore.problems.errors import ExpressionError, ProblemError
+from agentcore.problems.errors import DocumentError, ExpressionError, ProblemError
 from agentcore.problems.loading import Problem, find_blob, find_problems, load_problem, missing_blobs
 from agentcore.problems.workload import (
     CustomInput,
@@ -23,6 +23,7 @@ __all__ = [
     "AxisVar",
     "CustomInput",
     "Definition",
+    "DocumentError",
     "ExpressionError",
     "InputSource",
     "Problem",

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Self
 
 
-class ProblemError(ValueError):
-    """A problem's files cannot be used. The message names file, line (where known) and field."""
+class DocumentError(ValueError):
+    """A file that somebody wrote cannot be used. The message names file, line (where known) and field."""
 
     @classmethod
-    def at(cls, file: Path, line: int | None, field: str, message: str) -> ProblemError:
+    def at(cls, file: Path, line: int | None, field: str, message: str) -> Self:
         """Build ``FILE:LINE: FIELD: MESSAGE``; ``line`` counts from 1; an empty ``field`` is left out."""
         place = f"{file}:{line}" if line is not None else str(file)
         return cls(f"{place}: {field}: {message}" if field else f"{place}: {message}")
+
+
+class ProblemError(DocumentError):
+    """A problem's files cannot be used."""
 
 
 class ExpressionError(ValueError):

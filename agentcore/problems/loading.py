@@ -13,20 +13,14 @@ import json
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
-
-from pydantic import BaseModel, ValidationError
+from typing import Any
 
 from agentcore.problems.definition import Definition
+from agentcore.problems.documents import parse_json, read_text, validate
 from agentcore.problems.errors import ExpressionError, ProblemError
 from agentcore.problems.locate import line_of
 from agentcore.problems.workload import CustomInput, SafetensorsInput, ScalarInput, Workload
 from agentcore.vocabulary import NAME_PATTERN, HardwareName
-
-Model = TypeVar("Model", bound=BaseModel)
-
-_MAX_FILE_BYTES = 32 << 20
-_SHOWN_ERRORS = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +62,8 @@ def load_problem(path: Path) -> Problem:
     """
     root = Path(path)
     definition_file = root / "definition.json"
-    text = _read(definition_file)
-    definition = _validate(Definition, _parse_json(definition_file, text, 1), definition_file, text, 1)
+    text = read_text(definition_file)
+    definition = validate(Definition, parse_json(definition_file, text, 1), definition_file, text, 1)
     if not NAME_PATTERN.match(definition.name):
         raise ProblemError.at(
             definition_file,
@@ -88,7 +82,7 @@ def load_problem(path: Path) -> Problem:
     heldout = _workloads(root / "heldout.jsonl", definition, "gpu")
     _distinct_uuids(root, (*workloads, *cpu_workloads, *heldout))
     official_file, brief_file = root / "official.json", root / "README.md"
-    official = _parse_json(official_file, _read(official_file), 1) if official_file.is_file() else None
+    official = parse_json(official_file, read_text(official_file), 1) if official_file.is_file() else None
     if official is not None and not isinstance(official, dict):
         raise ProblemError.at(official_file, 1, "", "must be a JSON object")
     return Problem(
@@ -98,7 +92,7 @@ def load_problem(path: Path) -> Problem:
         workloads=workloads,
         cpu_workloads=cpu_workloads,
         heldout=heldout,
-        brief=_read(brief_file) if brief_file.is_file() else "",
+        brief=read_text(brief_file) if brief_file.is_file() else "",
         root=root,
         digest=_digest(definition, reference, workloads, cpu_workloads, heldout),
         official=official,
@@ -129,70 +123,10 @@ def find_blob(root: Path, path: str) -> Path | None:
     return None
 
 
-def _read(file: Path) -> str:
-    try:
-        if file.stat().st_size > _MAX_FILE_BYTES:
-            raise ProblemError.at(file, None, "", f"is larger than {_MAX_FILE_BYTES >> 20} MiB")
-        return file.read_text("utf-8")
-    except OSError as error:
-        raise ProblemError.at(file, None, "", f"cannot be read: {error.strerror or error}") from None
-    except UnicodeDecodeError as error:
-        raise ProblemError.at(file, None, "", f"is not UTF-8: {error}") from None
-
-
-def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    members = dict(pairs)
-    if len(members) != len(pairs):
-        keys = [key for key, _ in pairs]
-        raise ValueError(f"field {next(key for key in keys if keys.count(key) > 1)!r} is given twice")
-    return members
-
-
-def _parse_json(file: Path, text: str, first_line: int) -> Any:
-    try:
-        return json.loads(text, object_pairs_hook=_no_duplicates)
-    except json.JSONDecodeError as error:
-        line = first_line + error.lineno - 1
-        raise ProblemError.at(file, line, "", f"is not JSON: {error.msg} (column {error.colno})") from None
-    except (ValueError, RecursionError) as error:
-        raise ProblemError.at(file, first_line, "", str(error)) from None
-
-
-def _validate(model: type[Model], data: Any, file: Path, text: str, first_line: int) -> Model:
-    try:
-        return model.model_validate(data)
-    except ValidationError as error:
-        found = error.errors(include_url=False, include_context=False, include_input=False)
-        lines = []
-        for item in found[:_SHOWN_ERRORS]:
-            line = first_line + line_of(text, item["loc"]) - 1
-            message = item["msg"].removeprefix("Value error, ")
-            lines.append(str(ProblemError.at(file, line, _field(item["loc"], data), message)))
-        if len(found) > _SHOWN_ERRORS:
-            lines.append(f"{file}: and {len(found) - _SHOWN_ERRORS} more")
-        raise ProblemError("\n".join(lines)) from None
-
-
-def _field(location: Iterable[str | int], data: Any) -> str:
-    """A dotted name for a validator's location, without the tags of unions, which are not in the file."""
-    steps = list(location)
-    name = ""
-    for position, step in enumerate(steps):
-        inside = (isinstance(data, dict) and step in data) or (
-            isinstance(data, list) and isinstance(step, int) and step < len(data)
-        )
-        if inside:
-            data = data[step]
-        elif position < len(steps) - 1 or not isinstance(data, dict):
-            continue  # a union's tag
-        name += f"[{step}]" if isinstance(step, int) else f".{step}" if name else str(step)
-    return name
-
-
 def _reference(root: Path, definition: Definition, definition_file: Path, text: str) -> str:
     beside = root / "reference.py"
     if beside.is_file():
-        source, file, offset = _read(beside), beside, 0
+        source, file, offset = read_text(beside), beside, 0
         if definition.reference not in (None, "", source):
             raise ProblemError.at(
                 definition_file,
@@ -237,10 +171,10 @@ def _workloads(file: Path, definition: Definition, default_target: str) -> tuple
     if not file.is_file():
         return ()
     found: list[Workload] = []
-    for number, line in enumerate(_read(file).split("\n"), start=1):
+    for number, line in enumerate(read_text(file).split("\n"), start=1):
         if not line.strip():
             continue
-        workload = _validate(Workload, _parse_json(file, line, number), file, line, number)
+        workload = validate(Workload, parse_json(file, line, number), file, line, number)
         workload = workload.model_copy(
             update={"index": len(found), "target": workload.target or default_target}
         )

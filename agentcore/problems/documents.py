@@ -1,0 +1,107 @@
+"""JSON documents that people and agents write: read within bounds, and refused with file, line and field.
+
+Not for what is in them: a model of pydantic says that.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from agentcore.problems.errors import DocumentError, ProblemError
+from agentcore.problems.locate import line_of
+
+Model = TypeVar("Model", bound=BaseModel)
+
+MAX_FILE_BYTES = 32 << 20
+_SHOWN_ERRORS = 5
+
+
+def read_text(
+    file: Path, *, max_bytes: int = MAX_FILE_BYTES, follow_links: bool = True, error: type[DocumentError] = ProblemError
+) -> str:
+    """The text of a regular file of at most ``max_bytes``. Raises ``error`` naming the file."""
+    try:
+        # Not blocking, so that a pipe in the file's place cannot hold us.
+        flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | (0 if follow_links else os.O_NOFOLLOW)
+        with os.fdopen(os.open(file, flags), "rb") as stream:
+            if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
+                raise error.at(file, None, "", "is not a regular file")
+            content = stream.read(max_bytes + 1)
+    except OSError as fault:
+        raise error.at(file, None, "", f"cannot be read: {fault.strerror or fault}") from None
+    if len(content) > max_bytes:
+        raise error.at(file, None, "", f"is larger than {max_bytes >> 20} MiB")
+    try:
+        return content.decode("utf-8").replace("\r\n", "\n").replace("\r", "\n")
+    except UnicodeDecodeError as fault:
+        raise error.at(file, None, "", f"is not UTF-8: {fault}") from None
+
+
+def parse_json(file: Path, text: str, first_line: int = 1, *, error: type[DocumentError] = ProblemError) -> Any:
+    """The JSON value in ``text``, which starts on ``first_line`` of ``file``. Raises ``error``, also for a field
+    that is given twice.
+    """
+    try:
+        return json.loads(text, object_pairs_hook=_no_duplicates)
+    except json.JSONDecodeError as fault:
+        line = first_line + fault.lineno - 1
+        raise error.at(file, line, "", f"is not JSON: {fault.msg} (column {fault.colno})") from None
+    except RecursionError:
+        raise error.at(file, first_line, "", "is nested too deeply") from None
+    except ValueError as fault:
+        raise error.at(file, first_line, "", str(fault)) from None
+
+
+def validate(
+    model: type[Model],
+    data: Any,
+    file: Path,
+    text: str,
+    first_line: int = 1,
+    *,
+    error: type[DocumentError] = ProblemError,
+) -> Model:
+    """``data``, parsed from ``text``, as ``model``. Raises ``error`` with a line for each of the first few faults."""
+    try:
+        return model.model_validate(data)
+    except ValidationError as fault:
+        found = fault.errors(include_url=False, include_context=False, include_input=False)
+        lines = []
+        for item in found[:_SHOWN_ERRORS]:
+            line = first_line + line_of(text, item["loc"]) - 1
+            message = item["msg"].removeprefix("Value error, ")
+            lines.append(str(error.at(file, line, _field(item["loc"], data), message)))
+        if len(found) > _SHOWN_ERRORS:
+            lines.append(f"{file}: and {len(found) - _SHOWN_ERRORS} more")
+        raise error("\n".join(lines)) from None
+
+
+def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    members = dict(pairs)
+    if len(members) != len(pairs):
+        keys = [key for key, _ in pairs]
+        raise ValueError(f"field {next(key for key in keys if keys.count(key) > 1)!r} is given twice")
+    return members
+
+
+def _field(location: Iterable[str | int], data: Any) -> str:
+    """A dotted name for a validator's location, without the tags of unions, which are not in the file."""
+    steps = list(location)
+    name = ""
+    for position, step in enumerate(steps):
+        inside = (isinstance(data, dict) and step in data) or (
+            isinstance(data, list) and isinstance(step, int) and step < len(data)
+        )
+        if inside:
+            data = data[step]
+        elif position < len(steps) - 1 or not isinstance(data, dict):
+            continue  # a union's tag
+        name += f"[{step}]" if isinstance(step, int) else f".{step}" if name else str(step)
+    return name
