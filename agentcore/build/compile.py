@@ -65,43 +65,57 @@ def build(
     # The generated header wins over a copy that an editor needed in the tree.
     files["problem.h"] = problem_header(problem.definition, language).encode()
     entry = entry_source(problem.definition, language).encode()
-    key = _key(language, recipe_, files, entry)
-    cache = BuildCache(cache_dir)
+    return compile_tree(files, {ENTRY[language]: entry}, language, recipe_, BuildCache(cache_dir), sandbox)
+
+
+def compile_tree(
+    files: Mapping[str, bytes],
+    generated: Mapping[str, bytes],
+    language: Language,
+    recipe_: Recipe,
+    cache: BuildCache,
+    sandbox: Sandbox,
+) -> Build:
+    """Compile a kernel's ``files`` and the ``generated`` sources beside them into one artefact, once per content.
+
+    ``recipe_`` decides whether that is a shared object or a program. Raises CacheError and SandboxError.
+    """
+    key = _key(language, recipe_, files, generated)
     cached = cache.get(key)
     if cached is not None:
         report, artifact = cached
         return Build(report.model_copy(update={"cached": True, "sandbox": sandbox.kind}), artifact)
     with cache.workplace() as place:
-        return _compile(place, files, entry, language, recipe_, key, cache, sandbox)
+        return _compile(place, files, generated, language, recipe_, key, cache, sandbox)
 
 
 def _compile(
     place: Path,
     files: Mapping[str, bytes],
-    entry: bytes,
+    generated: Mapping[str, bytes],
     language: Language,
     recipe_: Recipe,
     key: str,
     cache: BuildCache,
     sandbox: Sandbox,
 ) -> Build:
-    source, generated, out = place / "source", place / "generated", place / "out"
+    source, beside, out = place / "source", place / "generated", place / "out"
     write_tree(source, files)
-    write_tree(generated, {ENTRY[language]: entry})
+    write_tree(beside, generated)
     out.mkdir(mode=0o700)
     # Relative names, so that messages read kernel.cu:12 and nothing of this host ends up in the artefact.
     command = [
         str(recipe_.compiler.path),
         *recipe_.flags,
         language.source_name,
-        f"../generated/{ENTRY[language]}",
+        *(f"../generated/{name}" for name in generated),
         "-o",
         "../out/kernel.so",
     ]
     started = time.monotonic()
     done = sandbox.run(
         command,
-        readable=[source, generated],
+        readable=[source, beside],
         writable=[out],
         cwd=source,
         limits=replace(recipe_.limits, output_bytes=_READ_BYTES),
@@ -136,7 +150,9 @@ def _compile(
     return Build(report, cache.put(key, report, artifact, place))
 
 
-def _key(language: Language, recipe_: Recipe, files: Mapping[str, bytes], entry: bytes) -> str:
+def _key(
+    language: Language, recipe_: Recipe, files: Mapping[str, bytes], generated: Mapping[str, bytes]
+) -> str:
     parts = {
         "build": BUILD_VERSION,
         "abi": ABI_VERSION,
@@ -145,7 +161,7 @@ def _key(language: Language, recipe_: Recipe, files: Mapping[str, bytes], entry:
         "compiler": recipe_.compiler.version,
         "flags": recipe_.flags,
         "depends": recipe_.depends,
-        "entry": hashlib.sha256(entry).hexdigest(),
+        "generated": {name: hashlib.sha256(content).hexdigest() for name, content in generated.items()},
         "files": {name: hashlib.sha256(content).hexdigest() for name, content in sorted(files.items())},
     }
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
