@@ -40,6 +40,16 @@ class SlotBuffers:
         """A parameter's whole buffer, all slots and guards, as bytes."""
         return self._raw[p.name]
 
+    def rows(self, p: Parameter, slots: range) -> torch.Tensor:
+        """The slots of a range, guards and padding included, as bytes: (slots, stride)."""
+        return self._raw[p.name][slots.start * p.stride : slots.stop * p.stride].view(len(slots), p.stride)
+
+    def elements(self, p: Parameter, slots: range) -> torch.Tensor:
+        """The data of a range of slots as integers of the element's width: (slots, elements), a strided view."""
+        width = p.dtype.itemsize
+        rows = as_bits(self._raw[p.name][slots.start * p.stride : slots.stop * p.stride].view(p.dtype))
+        return rows.view(len(slots), p.stride // width)[:, p.offset // width : (p.offset + p.nbytes) // width]
+
     def data(self, p: Parameter, slot: int) -> torch.Tensor:
         """One slot's data as bytes."""
         begin = slot * p.stride + p.offset

@@ -1,17 +1,19 @@
 """What the calls of a GPU batch compute on: drawn in private, published only once the calls are enqueued, then checked.
 
 Fresh inputs for every call are made in memory the runner never maps, while the runner is idle and the GPU is ours;
-publishing is one copy. The same private copies later serve the references and tell whether an input was changed.
+publishing is one copy. The same private copies later serve the references and tell whether an input was changed. Slots
+are handled many at a time, and nothing waits for the device that need not: beside a spinning gate a wait costs
+milliseconds.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 import torch
 
-from agentcore.judge.cuda_buffers import CudaBuffers
+from agentcore.judge.buffers import SlotBuffers
 from agentcore.judge.device_page import proof_positions
 from agentcore.judge.layout import GUARD_BYTES, Parameter, as_bits, detects_poison, leftover, poison_for
 from agentcore.judge.measurement import Measurement, Verifier
@@ -25,19 +27,20 @@ LOOK_BYTES = 1 << 20
 class BatchContent:
     """Inputs and outputs of one workload's slots. One random poison and guard per output and batch."""
 
-    def __init__(self, buffers: CudaBuffers, verifier: Verifier, measurement: Measurement) -> None:
+    def __init__(self, buffers: SlotBuffers, verifier: Verifier, measurement: Measurement) -> None:
         self.buffers, self.verifier, self.measurement = buffers, verifier, measurement
         self.inputs = [p for p in buffers.layout.inputs if p.nbytes]
         self.outputs = [p for p in buffers.layout.outputs if p.nbytes]
+        self.judged = [p for p in self.outputs if detects_poison(p.dtype)]
+        self._device = device = verifier.factory.device
         slots = buffers.layout.slots
-        self._private = {
-            p.name: torch.empty((slots, p.nbytes), dtype=torch.uint8, device="cuda") for p in self.inputs
-        }
+        self._private = {p.name: torch.empty((slots, p.nbytes), dtype=torch.uint8, device=device) for p in self.inputs}
         self._empty = {
-            p.name: torch.empty(p.shape, dtype=p.dtype, device="cuda") for p in buffers.layout.inputs if not p.nbytes
+            p.name: torch.empty(p.shape, dtype=p.dtype, device=device) for p in buffers.layout.inputs if not p.nbytes
         }
         self._patterns: dict[str, tuple[int, int]] = {}
         self._looks: dict[int, list[tuple[Parameter, int, torch.Tensor]]] = {}
+        self._early: list[tuple[Parameter, torch.Tensor]] = []
 
     # -- before the calls ------------------------------------------------------------------------------------------
 
@@ -46,7 +49,7 @@ class BatchContent:
         for slot in slots:
             self._keep(slot, self.verifier.inputs(self.verifier.draw_seed()))
 
-    def draw_same(self, slots: list[int]) -> dict[str, Value]:
+    def draw_same(self, slots: Iterable[int]) -> dict[str, Value]:
         """One new content for all slots; returns it."""
         base = self.verifier.inputs(self.verifier.draw_seed())
         for slot in slots:
@@ -64,22 +67,21 @@ class BatchContent:
             assert isinstance(value, torch.Tensor)
             self._private[p.name][slot].copy_(value.reshape(-1).view(torch.uint8))
 
-    def poison(self) -> None:
-        """Fill every output and its guards with fresh patterns."""
-        self._looks = {}
+    def poison(self, slots: Sequence[int]) -> None:
+        """Fill the outputs of these slots and their guards with fresh patterns."""
+        self._looks, self._early = {}, []
+        span = _span(slots)
         for p in self.outputs:
             pattern, guard = poison_for(p.dtype), poison_for(torch.uint8)
-            self.buffers.raw(p).fill_(guard)
-            for slot in range(self.buffers.layout.slots):
-                as_bits(self.buffers.view(p, slot)).fill_(pattern)
+            self.buffers.rows(p, span).fill_(guard)
+            self.buffers.elements(p, span).fill_(pattern)
             self._patterns[p.name] = (pattern, guard)
 
     def publish(self, slots: Iterable[int]) -> None:
-        """Copy private inputs to where the runner sees them, and wait until they are there."""
+        """Copy private inputs to where the runner sees them. Does not wait: they are there after the next wait."""
         for slot in slots:
             for p in self.inputs:
                 self.buffers.data(p, slot).copy_(self._private[p.name][slot])
-        torch.cuda.synchronize()
 
     # -- while the runner waits at a gate --------------------------------------------------------------------------
 
@@ -89,72 +91,73 @@ class BatchContent:
         for p in self.outputs:
             size = min(p.nbytes, LOOK_BYTES)
             begin = self.verifier.draw_seed() % (p.nbytes - size + 1)
-            host = torch.empty(size, dtype=torch.uint8, pin_memory=True)
+            host = torch.empty(size, dtype=torch.uint8, pin_memory=self._device.type == "cuda")
             host.copy_(self.buffers.data(p, slot)[begin : begin + size], non_blocking=True)
             looks.append((p, begin, host))
-        torch.cuda.current_stream().synchronize()
+        if self._device.type == "cuda":
+            torch.cuda.current_stream().synchronize()
         self._looks[slot] = looks
 
-    def untouched(self, slot: int) -> None:
-        """A call whose inputs do not exist yet must not have written anything."""
-        for p in self.outputs:
-            if not detects_poison(p.dtype):
-                continue
-            if bool((as_bits(self.buffers.view(p, slot)) != self._patterns[p.name][0]).any()):
+    def look_untouched(self, slot: int) -> None:
+        """Note whether a call whose inputs do not exist yet has written anything; told by :meth:`check_untouched`."""
+        for p in self.judged:
+            written = (as_bits(self.buffers.view(p, slot)) != self._patterns[p.name][0]).any()
+            self._early.append((p, written))
+
+    # -- after the calls -------------------------------------------------------------------------------------------
+
+    def check_untouched(self) -> None:
+        for p, written in self._early:
+            if bool(written):
                 self.measurement.findings.fail(
                     CheckName.FRESH_EVERY_CALL,
                     f"output {p.name!r} of a call was written before the call's inputs existed",
                 )
 
-    # -- after the calls -------------------------------------------------------------------------------------------
-
-    def check_all(self, slots: list[int]) -> bool:
+    def check_all(self, slots: Sequence[int]) -> bool:
         """For every call, at the price of one wait: inputs as they were, guards as they were, outputs written."""
-        findings = self.measurement.findings
-        changed = torch.stack([self._differs(p, slot) for p in self.inputs for slot in slots]) if self.inputs else None
-        broken = [self._guards(p, slot) for p in self.outputs for slot in slots]
-        left = [self._left(p, slot) for p in self.outputs for slot in slots if detects_poison(p.dtype)]
-        if changed is not None and bool(changed.any()):
-            p = self.inputs[int(changed.to(torch.uint8).argmax()) // len(slots)]
-            findings.fail(CheckName.INPUTS_INTACT, f"input {p.name!r} changed during the calls")
-        else:
-            findings.record(CheckName.INPUTS_INTACT, True)
-        if broken and bool((bad := torch.stack(broken)).any()):
-            p = self.outputs[int(bad.to(torch.uint8).argmax()) // len(slots)]
-            findings.fail(CheckName.GUARDS_INTACT, f"bytes around output {p.name!r} were overwritten")
-        else:
-            findings.record(CheckName.GUARDS_INTACT, True)
-        if left and bool((counts := torch.stack(left)).any()):
-            judged = [(p, slot) for p in self.outputs for slot in slots if detects_poison(p.dtype)]
-            for index in counts.nonzero().flatten().tolist():
-                self._report_unwritten(*judged[index])
-        else:
+        findings, span = self.measurement.findings, _span(slots)
+        columns = [
+            *(self._differs(p, span) for p in self.inputs), *(self._guards(p, span) for p in self.outputs),
+            *(self._left(p, span) for p in self.judged),
+        ]
+        found = iter(torch.stack(columns).cpu()) if columns else iter(())
+        changed, broken, left = ([(p, next(found)) for p in ps] for ps in (self.inputs, self.outputs, self.judged))
+        names = [p.name for p, rows in changed if rows.any()]
+        findings.record(
+            CheckName.INPUTS_INTACT, not names, f"input {names[0]!r} changed during the calls" if names else ""
+        )
+        names = [p.name for p, rows in broken if rows.any()]
+        findings.record(
+            CheckName.GUARDS_INTACT, not names, f"bytes around output {names[0]!r} were overwritten" if names else ""
+        )
+        suspects = [(p, span.start + row) for p, rows in left for row in rows.nonzero().flatten().tolist()]
+        if not suspects:
             findings.record(CheckName.OUTPUTS_WRITTEN, True)
+        for p, slot in suspects:
+            self._report_unwritten(p, slot)
         return not findings.failed
 
     def check_proofs(self, proofs: Mapping[int, tuple[int, bytes]]) -> None:
         """The words each end mark carried must be the ones that stand in its outputs now. Keys are slots."""
         outputs = self.buffers.layout.outputs[:PROOF_OUTPUTS]  # empty ones too: the runner counts them
         words = [p.nbytes // 4 for p in outputs]
-        carried: dict[int, list[int]] = {index: [] for index in range(len(outputs))}
-        where: dict[int, list[int]] = {index: [] for index in range(len(outputs))}
-        for slot, (seed, proof) in proofs.items():
-            which, word = proof_positions(seed, words)
-            values = np.frombuffer(proof, dtype=np.int32)
+        if any(words) and proofs:
+            which, word = proof_positions(np.array([seed for seed, _ in proofs.values()], dtype=np.uint64), words)
+            carried = np.frombuffer(b"".join(proof for _, proof in proofs.values()), dtype=np.int32).reshape(word.shape)
+            slots = np.array(list(proofs), dtype=np.int64)[:, None]
             for index, p in enumerate(outputs):
-                if words[index]:
-                    chosen = which == index
-                    where[index] += ((slot * p.stride + p.offset) // 4 + word[chosen]).tolist()
-                    carried[index] += values[chosen].tolist()
-        for index, p in enumerate(outputs):
-            if not where[index]:
-                continue
-            now = self.buffers.raw(p).view(torch.int32)[torch.tensor(where[index], device="cuda")].cpu().numpy()
-            if not np.array_equal(now, np.array(carried[index], dtype=np.int32)):
-                self.measurement.findings.fail(
-                    CheckName.COMPLETE_ON_TIME, f"output {p.name!r} was not finished when a call's end mark appeared"
-                )
-                return
+                if not words[index]:
+                    continue
+                chosen = which == index
+                where = ((slots * p.stride + p.offset) // 4 + word)[chosen]
+                now = self.buffers.raw(p).view(torch.int32)[torch.from_numpy(where).to(self._device)].cpu().numpy()
+                if not np.array_equal(now, carried[chosen]):
+                    self.measurement.findings.fail(
+                        CheckName.COMPLETE_ON_TIME,
+                        f"output {p.name!r} was not finished when a call's end mark appeared",
+                    )
+                    return
         self.measurement.findings.record(CheckName.COMPLETE_ON_TIME, True)
 
     def check_looks(self) -> None:
@@ -167,13 +170,18 @@ class BatchContent:
                         CheckName.COMPLETE_ON_TIME, f"output {p.name!r} changed after the call's end mark"
                     )
 
-    def check_call(self, slot: int, what: str) -> bool:
-        """One call's outputs against the reference for its inputs."""
-        return self.verifier.check(self.measurement, self.kept(slot), self.results(slot), what)
+    def check_calls(self, slots: Sequence[int], names: Sequence[str]) -> bool:
+        """The outputs of some calls against the references for their inputs."""
+        calls = [(self.kept(slot), self.results(slot), name) for slot, name in zip(slots, names, strict=True)]
+        return self.verifier.check_all(self.measurement, calls)
 
-    def check_echo(self, slot: int, base: Mapping[str, Value]) -> bool:
-        """One near-duplicate call's outputs, where they must differ from the answer to ``base``."""
-        return self.verifier.check_altered(self.measurement, base, self.kept(slot), self.results(slot))
+    def check_echo(self, slots: Iterable[int], base: Mapping[str, Value]) -> bool:
+        """Near-duplicate calls' outputs, where they must differ from the answer to ``base``."""
+        earlier = self.verifier.factory.reference(base, self.verifier.workload)
+        return all(
+            self.verifier.check_altered(self.measurement, earlier, self.kept(slot), self.results(slot))
+            for slot in slots
+        )
 
     def kept(self, slot: int) -> dict[str, Value]:
         """A slot's inputs from the private copy, scalars included, in no particular order."""
@@ -185,19 +193,19 @@ class BatchContent:
     def results(self, slot: int) -> dict[str, torch.Tensor]:
         return {p.name: self.buffers.view(p, slot) for p in self.buffers.layout.outputs}
 
-    def _differs(self, p: Parameter, slot: int) -> torch.Tensor:
-        shared, private = self.buffers.data(p, slot), self._private[p.name][slot]
+    def _differs(self, p: Parameter, span: range) -> torch.Tensor:
+        shared, private = self.buffers.rows(p, span), self._private[p.name][span.start : span.stop]
         if p.nbytes % 8 == 0:
             shared, private = shared.view(torch.int64), private.view(torch.int64)
-        return (shared != private).any()
+        return (shared[:, : private.shape[1]] != private).any(dim=1)
 
-    def _guards(self, p: Parameter, slot: int) -> torch.Tensor:
-        raw = self.buffers.raw(p)[slot * p.stride : (slot + 1) * p.stride]
-        guard = self._patterns[p.name][1]
-        return (raw[:GUARD_BYTES] != guard).any() | (raw[GUARD_BYTES + p.nbytes :] != guard).any()
+    def _guards(self, p: Parameter, span: range) -> torch.Tensor:
+        rows, guard = self.buffers.rows(p, span), self._patterns[p.name][1]
+        before, after = rows[:, :GUARD_BYTES] != guard, rows[:, GUARD_BYTES + p.nbytes :] != guard
+        return before.any(dim=1) | after.any(dim=1)
 
-    def _left(self, p: Parameter, slot: int) -> torch.Tensor:
-        return (as_bits(self.buffers.view(p, slot)) == self._patterns[p.name][0]).any()
+    def _left(self, p: Parameter, span: range) -> torch.Tensor:
+        return (self.buffers.elements(p, span) == self._patterns[p.name][0]).any(dim=1)
 
     def _report_unwritten(self, p: Parameter, slot: int) -> None:
         """An integer result may be the poison's value by chance: only where the reference is not."""
@@ -207,3 +215,10 @@ class BatchContent:
             self.measurement.findings.fail(
                 CheckName.OUTPUTS_WRITTEN, f"{left} of {output.numel()} elements of output {p.name!r} never written"
             )
+
+
+def _span(slots: Sequence[int]) -> range:
+    """The range that ``slots``, in whatever order, make up."""
+    span = range(min(slots), max(slots) + 1)
+    assert len(span) == len(set(slots)), "slots handled together must lie side by side"
+    return span

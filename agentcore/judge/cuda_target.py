@@ -1,4 +1,4 @@
-"""The GPU target: the device, its calibration, and fresh runners on it. The batches themselves are in cuda_batches."""
+"""The GPU target: the device, its calibration, and fresh runners on it. What a runner is put through: cuda_runner."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ import hashlib
 import os
 import shutil
 import subprocess
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 
+from agentcore.judge.cuda_batches import BatchTimes, is_flushed, open_part
 from agentcore.judge.cuda_buffers import CudaBuffers
 from agentcore.judge.device_page import DevicePage
+from agentcore.judge.gaps import Expected
 from agentcore.judge.layout import Layout, Parameter
 from agentcore.judge.measurement import Effort
 from agentcore.judge.result import EnvironmentStamp
@@ -29,27 +29,25 @@ from agentcore.sandbox import GIB, Limits, Sandbox
 from agentcore.vocabulary import HardwareName, Language
 
 GATE_SOURCE = Path(__file__).resolve().parent / "gate.cu"
-CALIBRATION_CALLS = 48
+CALIBRATION_CALLS, CALIBRATION_BATCHES = 32, 8
 TOUCHED_BYTES = (1 << 16, 1 << 20, 1 << 23, 1 << 25, 1 << 27)
 
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """What the marks cost without a candidate, µs, measured in a runner that never loaded one.
+    """What marks and gaps cost without a candidate, measured in a runner that never loaded one.
 
-    ``empty_us``: begin to end mark with nothing between; ``nothing_us``: with one empty kernel between;
-    ``gaps_us``: from an end mark to the next call's begin mark after a call that wrote so many bytes: (without a flush
-    between, with one).
+    ``empty_us``: from a begin mark to the end mark with nothing between; ``after``: what lies between calls, by the
+    bytes that the call before wrote.
     """
 
     empty_us: float
-    nothing_us: float
-    gaps_us: dict[int, tuple[float, float]]
+    after: dict[int, Expected]
 
-    def gaps_after(self, output_bytes: int) -> tuple[float, float]:
-        """The gaps to expect after a call that wrote ``output_bytes``: those of the next larger size measured."""
-        larger = [size for size in self.gaps_us if size >= output_bytes]
-        return self.gaps_us[min(larger) if larger else max(self.gaps_us)]
+    def expected(self, output_bytes: int) -> Expected:
+        """What to expect after a call that wrote ``output_bytes``: what the next larger size measured showed."""
+        larger = [size for size in self.after if size >= output_bytes]
+        return self.after[min(larger) if larger else max(self.after)]
 
 
 class CudaTarget:
@@ -81,16 +79,16 @@ class CudaTarget:
         torch.cuda.synchronize()
 
     def canary_us(self) -> float:
-        """A fixed read of device memory, timed by events: slow means throttled or shared. Best of twenty."""
-        best = float("inf")
-        for _ in range(20):
+        """A fixed read of device memory, timed by events: slow means throttled or shared. Best of ten."""
+        events = []
+        for _ in range(10):
             begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))  # type: ignore[no-untyped-call]
             begin.record()
             self._flush.sum()
             end.record()
-            torch.cuda.synchronize()
-            best = min(best, begin.elapsed_time(end) * 1e3)
-        return best
+            events.append((begin, end))
+        torch.cuda.synchronize()
+        return float(min(begin.elapsed_time(end) for begin, end in events)) * 1e3
 
     def stamp(self, sandbox: str, compiler: str, canary_us: list[float]) -> EnvironmentStamp:
         return gpu_stamp(
@@ -119,7 +117,7 @@ class CudaTarget:
 
     def start(self, sandbox: Sandbox, language: Language, artifact: Path, effort: Effort) -> Any:
         """A fresh sandboxed runner with the candidate loaded. Raises RunnerFailure."""
-        from agentcore.judge.cuda_batches import CudaRunner
+        from agentcore.judge.cuda_runner import CudaRunner
 
         calibration = self.calibration(sandbox)
         self.telemetry.start()
@@ -128,64 +126,64 @@ class CudaTarget:
     def calibration(self, sandbox: Sandbox) -> Calibration:
         """Measured once per judge and sandbox kind, in a clean runner."""
         if sandbox.kind not in self._calibrations:
-            expected: dict[int, tuple[float, float]] = {}
-            for size in TOUCHED_BYTES:
-                with _clean_runner(self, sandbox, size) as (session, page):
-                    if size == TOUCHED_BYTES[0]:
-                        empty, _, _ = _marks(self, session, page, "none")
-                        nothing, _, _ = _marks(self, session, page, "nothing")
-                    _, *gaps = _marks(self, session, page, "touch")
-                    expected[size] = (gaps[0], gaps[1])
-            self._calibrations[sandbox.kind] = Calibration(empty, nothing, expected)
+            page = DevicePage()
+            try:
+                with self.session(sandbox, "none", None, page) as session:
+                    session.request({"op": "load", "language": "none"}, "loaded", timeout_s=30)
+                    empty = _marks(self, session, page, TOUCHED_BYTES[0], "none", 0.0)
+                    expected = {}
+                    for size in TOUCHED_BYTES:
+                        times = _marks(self, session, page, size, "touch", 0.0)
+                        expected[size] = Expected.of(times)
+            finally:
+                page.close()
+            self._calibrations[sandbox.kind] = Calibration(interquartile_mean(empty.latencies), expected)
         return self._calibrations[sandbox.kind]
 
 
-@contextmanager
-def _clean_runner(target: CudaTarget, sandbox: Sandbox, size: int) -> Iterator[tuple[RunnerSession, DevicePage]]:
-    page = DevicePage()
+def _marks(
+    target: CudaTarget, session: RunnerSession, page: DevicePage, size: int, kind: str, marks_us: float
+) -> BatchTimes:
+    """The times of some batches of calls that do nothing, or write ``size`` bytes each."""
     layout = Layout([Parameter("x", "output", (size // 4,), torch.float32, "float32")], CALIBRATION_CALLS)
     buffers = CudaBuffers(layout)
+    times = BatchTimes()
     try:
-        with target.session(sandbox, "none", None, page) as session:
-            session.request({"op": "load", "language": "none"}, "loaded", timeout_s=30)
-            indices, sizes, descriptors = buffers.descriptors()
-            session.request(
-                {"op": "buffers", "slots": layout.slots, "parameters": layout.describe(indices, sizes, False)},
-                "mapped", timeout_s=30, descriptors=descriptors,
-            )
-            yield session, page
-    finally:
-        buffers.close()
-        page.close()
-
-
-def _marks(target: CudaTarget, session: RunnerSession, page: DevicePage, kind: str) -> tuple[float, float, float]:
-    """(begin→end, end→next begin without a flush, the same with one), µs, over fifteen batches."""
-    inside: list[float] = []
-    between: list[float] = []
-    flushed: list[float] = []
-    for token in range(1, 17):
-        page.reset()
+        indices, sizes, descriptors = buffers.descriptors()
         session.request(
-            {
-                "op": "enqueue", "slots": list(range(CALIBRATION_CALLS)), "kind": kind, "token": token,
-                "flush": [index % 2 == 0 for index in range(CALIBRATION_CALLS)],
-            },
-            "enqueued", timeout_s=30,
+            {"op": "buffers", "slots": layout.slots, "parameters": layout.describe(indices, sizes, False)},
+            "mapped", timeout_s=30, descriptors=descriptors,
         )
-        target.flush()
-        page.open_gates(CALIBRATION_CALLS)
-        seen = page.watch(range(CALIBRATION_CALLS), token, 10)
-        session.request({"op": "idle"}, "idle", timeout_s=30)
-        if seen is None:
-            raise RuntimeError("calibration: the device did not answer within 10 s")
-        begins, ends, _ = seen
-        if token == 1:
-            continue  # the first batch loads the kernels
-        inside += [(e - b) / 1e3 for b, e in zip(begins, ends, strict=True)][0::2]
-        between += [(b - e) / 1e3 for e, b in zip(ends[0::2], begins[1::2], strict=True)]
-        flushed += [(b - e) / 1e3 for e, b in zip(ends[1:-1:2], begins[2::2], strict=True)]
-    return interquartile_mean(inside), interquartile_mean(between), interquartile_mean(flushed)
+        for token in range(1, CALIBRATION_BATCHES + 2):
+            page.reset()
+            session.request(
+                {
+                    "op": "enqueue", "slots": list(range(CALIBRATION_CALLS)), "kind": kind, "token": token,
+                    "flush": [is_flushed(call) for call in range(CALIBRATION_CALLS)],
+                },
+                "enqueued", timeout_s=30,
+            )
+            begins: list[int] = []
+            ends: list[int] = []
+            opened: dict[int, int] = {}
+            half = CALIBRATION_CALLS // 2 + token % 2  # parts that begin with a flush, and parts that do not
+            for part in (range(half), range(half, CALIBRATION_CALLS)):
+                for slot in part:
+                    buffers.data(layout.parameters[0], slot).zero_()
+                seen = open_part(target, page, part, token, 10)
+                if seen is None:
+                    page.open_all()
+                    raise RuntimeError("calibration: the device did not answer within 10 s")
+                opened[part.start] = seen.opened_ns
+                begins += seen.begins_ns
+                ends += seen.ends_ns
+            session.request({"op": "idle"}, "idle", timeout_s=30)
+            if token > 1:  # the first batch loads the kernels
+                times.add(BatchTimes.of(begins, ends, opened, marks_us))
+    finally:
+        # The runner's mapping keeps the memory until its next buffers, or its end.
+        buffers.close()
+    return times
 
 
 def gate_cubin(hardware: HardwareName, cache_dir: Path) -> Path:

@@ -29,9 +29,11 @@ class DevicePage:
         """Close every gate and forget every mark and proof."""
         self._mapping[:] = bytes(pages.DEVICE_PAGE_BYTES)
 
-    def open_gates(self, through: int) -> None:
-        """Let the first ``through`` calls run."""
+    def open_gates(self, through: int) -> int:
+        """Let the first ``through`` calls run; the time just before, in ns."""
+        opened = time.perf_counter_ns()
         self._words[0] = through
+        return opened
 
     def open_all(self) -> None:
         self._words[0] = pages.GATE_OPEN
@@ -75,10 +77,12 @@ class DevicePage:
         os.close(self.descriptor)
 
 
-def proof_positions(seed: int, words: list[int]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """(output, word) of each of a proof's words, as ky_end in gate.cu draws them."""
+def proof_positions(
+    seeds: npt.NDArray[np.uint64], words: list[int]
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """(output, word) of each word of each seed's proof, as ky_end in gate.cu draws them: (seeds, PROOF_WORDS) each."""
     with np.errstate(over="ignore"):
-        value = np.uint64(seed) + np.arange(pages.PROOF_WORDS, dtype=np.uint64)
+        value = np.add.outer(seeds.astype(np.uint64), np.arange(pages.PROOF_WORDS, dtype=np.uint64)).astype(np.uint64)
         value = value + np.uint64(0x9E3779B97F4A7C15)
         value = (value ^ (value >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
         value = (value ^ (value >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)

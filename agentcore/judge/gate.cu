@@ -58,8 +58,6 @@ extern "C" __global__ void ky_end(Outputs outputs, const u64* seed, volatile u32
     if (threadIdx.x == 0) *mark = value;
 }
 
-extern "C" __global__ void ky_nothing() {}
-
 // Stands in for a candidate when gaps are calibrated: dirties an output the way a kernel would.
 extern "C" __global__ void ky_touch(u32* output, u64 words) {
     const u64 stride = (u64)gridDim.x * blockDim.x;

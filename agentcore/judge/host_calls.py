@@ -165,6 +165,7 @@ class Calls:
         """Calls whose content has been seen before, or almost: what a cache of results would answer from memory."""
         inputs = self.verifier.inputs(self.verifier.draw_seed())
         altered = self.verifier.altered(inputs)
+        earlier = self.verifier.factory.reference(inputs, self.verifier.workload)
         self.one("a call before its near-duplicate", 0, inputs, timeout_s)
         repeats: list[float] = []
         for slot in (0, 1, 2):
@@ -173,7 +174,7 @@ class Calls:
                 return
             if slot:  # the first of the three is new content
                 repeats.append(took.charged_us)
-            if not self.verifier.check_altered(self.measurement, inputs, altered, self.snapshot):
+            if not self.verifier.check_altered(self.measurement, earlier, altered, self.snapshot):
                 return
         # Against the best, and before anybody is accused a few more of both, side by side: on a busy machine a typical
         # call says more about the machine, and a single one nothing.

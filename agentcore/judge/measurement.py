@@ -25,16 +25,17 @@ ANY_INPUT = "(which one it does not show)"
 class Effort:
     """How much work goes into one workload. ``quick`` is for correctness-only looks and the cheat corpus.
 
-    On GPUs ``batches`` are verified call by call; more, verified by sample, follow until the interval is narrower than
-    ``precision`` or ``device_budget_s`` is spent.
+    On GPUs ``batches`` are verified call by call; more, verified by sample, follow until half the interval is within
+    ``precision`` of the latency or within ``resolution_us``, or ``device_budget_s`` is spent.
     """
 
     min_calls: int = 12
     max_calls: int = 40
     budget_s: float = 0.4
-    device_budget_s: float = 0.6
+    device_budget_s: float = 0.1
     batches: int = 2
     precision: float = 0.005
+    resolution_us: float = 0.15
     call_timeout_s: float = 10.0
     first_call_timeout_s: float = 60.0
 
@@ -118,11 +119,13 @@ class Verifier:
         return {**inputs, name: flat.view(original.dtype).reshape(original.shape)}
 
     def check_altered(
-        self, measurement: Measurement, inputs: Mapping[str, Value], altered: Mapping[str, Value],
+        self, measurement: Measurement, before: Mapping[str, torch.Tensor], altered: Mapping[str, Value],
         outputs: Mapping[str, torch.Tensor],
     ) -> bool:
-        """Whether outputs follow a near-duplicate's few changes: compared only where the two references differ."""
-        before = self.factory.reference(inputs, self.workload)
+        """Whether outputs follow a near-duplicate's few changes: compared only where the two references differ.
+
+        ``before`` is the reference for the inputs that ``altered`` nearly is.
+        """
         after = self.factory.reference(altered, self.workload)
         for name, want in after.items():
             stale = correctness.stale_elements(outputs[name], before[name], want, self.tolerance)
@@ -159,9 +162,8 @@ class Verifier:
                             f"{what}: the outputs are the right answer to an earlier call's inputs, not to this call's",
                         )
                         break
-            measurement.findings.record(
-                CheckName.MATCHES_REFERENCE, comparison.ok, f"{what}: {comparison.message}" if comparison.message else ""
-            )
+            message = f"{what}: {comparison.message}" if comparison.message else ""
+            measurement.findings.record(CheckName.MATCHES_REFERENCE, comparison.ok, message)
             self._remembered.append(reference)
             if not comparison.ok:
                 return False

@@ -70,8 +70,9 @@ def random_maker(
         return lambda g: torch.randint(first, last, shape, dtype=torch.uint8, generator=g, device=device).view(dtype)
     if not spec.is_floating:
         first = int(low) if low is not None else 0
-        # Without a stated range, stay a valid index for every axis of the problem.
-        last = int(high) if high is not None else max(first + 1, min((v for v in axes.values() if v > 0), default=2))
+        # Without a stated range, stay a valid index for every axis of the problem, and a value of the dtype.
+        index = max(first + 1, min((v for v in axes.values() if v > 0), default=2))
+        last = int(high) if high is not None else min(index, torch.iinfo(dtype).max + 1)
         return lambda g: torch.randint(first, last, shape, dtype=dtype, generator=g, device=device)
     if low is not None or high is not None:
         start, end = (low if low is not None else 0.0), (high if high is not None else 1.0)

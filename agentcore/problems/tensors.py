@@ -133,7 +133,7 @@ class InputFactory:
     def _make_custom(self, workload: Workload, plan: _Plan, generator: torch.Generator) -> Mapping[str, Any]:
         assert self._custom is not None
         seed = draw_seed(generator)
-        torch.manual_seed(seed)
+        _seed_torch(seed, self.device)
         random.seed(seed)
         np.random.seed(seed % (1 << 32))  # the legacy state is what published generators use
         with torch.no_grad():
@@ -192,6 +192,14 @@ class _Plan:
                 case CustomInput():
                     self.sources[name] = None
         self.has_custom = any(source is None for source in self.sources.values())
+
+
+def _seed_torch(seed: int, device: torch.device) -> None:
+    """What torch.manual_seed does for the CPU and ``device``, without its visit to every other backend (0.3 ms)."""
+    torch.default_generator.manual_seed(seed)
+    if device.type == "cuda":
+        index = torch.cuda.current_device() if device.index is None else device.index
+        torch.cuda.default_generators[index].manual_seed(seed)
 
 
 def _read_blob(problem: Problem, workload: Workload, name: str, path: str, key: str) -> torch.Tensor:

@@ -27,7 +27,7 @@ def mark(page: DevicePage, call: int, which: int, token: int) -> None:
 @pytest.mark.parametrize("seed", [0, 1, 2**62 + 12345, 2**63 - 1])
 @pytest.mark.parametrize("words", [[1000], [3, 0, 70_000_000], [1, 1, 1, 1, 1, 1, 1, 1]])
 def test_proof_positions_are_those_the_device_draws(seed: int, words: list[int]) -> None:
-    which, word = proof_positions(seed, words)
+    (which,), (word,) = proof_positions(np.array([seed], dtype=np.uint64), words)
     for thread in range(pages.PROOF_WORDS):
         draw = pages.splitmix64((seed + thread) % 2**64)
         output = (draw >> 56) % len(words)
@@ -45,7 +45,7 @@ def test_splitmix64_gives_the_published_sequence() -> None:
 
 
 def test_positions_of_one_seed_tell_nothing_about_the_next() -> None:
-    positions = {tuple(proof_positions(seed, [1 << 20])[1]) for seed in range(200)}
+    positions = set(map(tuple, proof_positions(np.arange(200, dtype=np.uint64), [1 << 20])[1]))
     assert len(positions) == 200
 
 

@@ -16,7 +16,7 @@ from driver import Driver, packed  # type: ignore[import-not-found]
 
 FLUSH_GRID, FLUSH_BLOCK = 528, 512
 MAX_OUTPUTS = 8
-KERNELS = ("ky_gate", "ky_flush", "ky_begin", "ky_end", "ky_nothing", "ky_touch")
+KERNELS = ("ky_gate", "ky_flush", "ky_begin", "ky_end", "ky_touch")
 
 
 class Outputs(ctypes.Structure):
@@ -34,6 +34,27 @@ class _View:
         }
 
 
+class _CallLaunches:
+    """The parameters of the judge's own kernels around a batch's call of one number, packed once."""
+
+    def __init__(self, target: DeviceTarget, index: int) -> None:
+        page, seed = target.page_device, c_void_p(target.seeds + 8 * index)
+        mark = page + pages.MARK_OFFSET + 16 * index
+        proof = page + pages.PROOF_OFFSET + 4 * pages.PROOF_WORDS * index
+        self.gate, keep_gate = packed(
+            c_void_p(page + pages.GATE_OFFSET), c_ulonglong(index + 1), c_void_p(page + pages.SEED_OFFSET + 8 * index),
+            seed,
+        )
+        self.begin, keep_begin = packed(c_void_p(mark), target.token)
+        self._end, keep_end = packed(Outputs(), seed, c_void_p(proof), c_void_p(mark + 8), target.token)
+        self._keep = (keep_gate, keep_begin, keep_end)
+
+    def end(self, outputs: Outputs) -> Any:
+        """The end mark's parameters for the call's slot; the driver copies them at the launch."""
+        self._end[0] = ctypes.addressof(outputs)
+        return self._end
+
+
 class DeviceTarget:
     def __init__(self) -> None:
         self.driver: Any = None
@@ -42,6 +63,8 @@ class DeviceTarget:
         self.calls: list[Any] = []
         self.outputs: list[Outputs] = []
         self.mapped: list[tuple[int, int]] = []
+        self.launches: list[_CallLaunches] = []
+        self.token = c_ulonglong()
 
     def handle(self, request: dict[str, Any], descriptors: list[int]) -> dict[str, Any]:
         method = getattr(self, "do_" + request["op"])
@@ -62,6 +85,9 @@ class DeviceTarget:
         base = ctypes.addressof(ctypes.c_char.from_buffer(self.page))
         self.page_device = self.driver.register_host(base, pages.DEVICE_PAGE_BYTES)
         self.words = memoryview(self.page).cast("Q")
+        self.flush_parameters, self.keep = packed(
+            c_void_p(self.flush_buffer), c_ulonglong(self.flush_bytes // 16), c_void_p(self.sink)
+        )
         return {"op": "ready"}
 
     def do_load(self, request: dict[str, Any], descriptors: list[int]) -> dict[str, Any]:
@@ -81,6 +107,7 @@ class DeviceTarget:
         for address, size in self.mapped:
             self.driver.unmap(address, size)
         self.calls, self.outputs, self.mapped = [], [], []
+        gc.collect()
         parameters = request["parameters"]
         bases: list[int | None] = []
         for parameter in parameters:
@@ -162,47 +189,30 @@ class DeviceTarget:
     def do_enqueue(self, request: dict[str, Any], descriptors: list[int]) -> dict[str, Any]:
         """[gate][flush?][begin][call][end] for every slot named; nothing runs until the judge opens the gate.
 
-        ``flush`` holds one flag per call. ``kind`` is ``call``, or for calibration ``nothing`` or ``touch``.
+        ``flush`` holds one flag per call. ``kind`` is ``call``, or for calibration ``none`` or ``touch``.
         """
-        driver, functions, stream = self.driver, self.functions, self.stream
-        page, kind, keep = self.page_device, request["kind"], []
-        gc.collect()
-        gc.disable()
+        driver, functions, stream, kind = self.driver, self.functions, self.stream, request["kind"]
+        gate, begin, end = (functions[name] for name in ("ky_gate", "ky_begin", "ky_end"))
+        self.token.value = request["token"]
         status = 0
-
-        def launch(name: str, grid: int, block: int, *values: Any) -> None:
-            pointers, alive = packed(*values)
-            keep.append(alive)
-            driver.launch(functions[name], grid, block, stream, pointers)
-
+        gc.disable()  # a collection in between would be time that nobody measures
         with self._streams():
             for index, (slot, flush) in enumerate(zip(request["slots"], request["flush"], strict=True)):
-                outputs = self.outputs[slot]
-                launch(
-                    "ky_gate", 1, 1, c_void_p(page + pages.GATE_OFFSET), c_ulonglong(index + 1),
-                    c_void_p(page + pages.SEED_OFFSET + 8 * index), c_void_p(self.seeds + 8 * index),
-                )
+                while index >= len(self.launches):
+                    self.launches.append(_CallLaunches(self, len(self.launches)))
+                launches, outputs = self.launches[index], self.outputs[slot]
+                driver.launch(gate, 1, 1, stream, launches.gate)
                 if flush:
-                    launch(
-                        "ky_flush", FLUSH_GRID, FLUSH_BLOCK, c_void_p(self.flush_buffer),
-                        c_ulonglong(self.flush_bytes // 16), c_void_p(self.sink),
-                    )
-                mark = page + pages.MARK_OFFSET + 16 * index
-                launch("ky_begin", 1, 1, c_void_p(mark), c_ulonglong(request["token"]))
+                    driver.launch(functions["ky_flush"], FLUSH_GRID, FLUSH_BLOCK, stream, self.flush_parameters)
+                driver.launch(begin, 1, 1, stream, launches.begin)
                 if kind == "call":
                     status = status or self.calls[slot]()
-                elif kind == "nothing":
-                    launch("ky_nothing", 1, 32)
                 elif kind == "touch":
                     for k in range(outputs.count):
-                        launch("ky_touch", 264, 256, c_void_p(outputs.address[k]), c_ulonglong(outputs.words[k]))
-                launch(
-                    "ky_end", 1, pages.PROOF_WORDS, outputs, c_void_p(self.seeds + 8 * index),
-                    c_void_p(page + pages.PROOF_OFFSET + 4 * pages.PROOF_WORDS * index), c_void_p(mark + 8),
-                    c_ulonglong(request["token"]),
-                )
+                        pointers, _alive = packed(c_void_p(outputs.address[k]), c_ulonglong(outputs.words[k]))
+                        driver.launch(functions["ky_touch"], 264, 256, stream, pointers)
+                driver.launch(end, 1, pages.PROOF_WORDS, stream, launches.end(outputs))
         gc.enable()
-        self.keep = keep
         return {"op": "enqueued", "status": status}
 
     def do_idle(self, request: dict[str, Any], descriptors: list[int]) -> dict[str, Any]:
@@ -224,10 +234,9 @@ class DeviceTarget:
                         c_void_p(self.page_device + pages.SEED_OFFSET), c_void_p(self.seeds),
                     )
                     self.driver.launch(self.functions["ky_gate"], 1, 1, self.stream, pointers)
-                pointers, _keep = packed(
-                    c_void_p(self.flush_buffer), c_ulonglong(self.flush_bytes // 16), c_void_p(self.sink)
+                self.driver.launch(
+                    self.functions["ky_flush"], FLUSH_GRID, FLUSH_BLOCK, self.stream, self.flush_parameters
                 )
-                self.driver.launch(self.functions["ky_flush"], FLUSH_GRID, FLUSH_BLOCK, self.stream, pointers)
                 self.driver.call("cuEventRecord", begin, c_void_p(self.stream))
                 self.calls[slot]()
                 self.driver.call("cuEventRecord", end, c_void_p(self.stream))

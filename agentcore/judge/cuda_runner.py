@@ -1,0 +1,255 @@
+"""One candidate on a GPU, workload by workload: warm-up, gated batches, echoes, and the runner's own clock compared.
+
+How one batch runs is in cuda_batches; how a kernel is timed that cannot be enqueued ahead, in bursts.
+"""
+
+from __future__ import annotations
+
+import random as pseudo_random
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import torch
+
+from agentcore.judge.bursts import slope
+from agentcore.judge.cuda_batches import Batch, BatchTimes, SelfSynchronising
+from agentcore.judge.cuda_buffers import CudaBuffers
+from agentcore.judge.cuda_content import BatchContent
+from agentcore.judge.device_page import DevicePage
+from agentcore.judge.gaps import hidden_work
+from agentcore.judge.layout import Layout
+from agentcore.judge.measurement import ANY_INPUT, Effort, Measurement, Verifier
+from agentcore.judge.session import RunnerFailure
+from agentcore.judge.statistics import estimate, interquartile_mean
+from agentcore.vocabulary import CheckName, Language
+
+random = pseudo_random.SystemRandom()
+
+if TYPE_CHECKING:
+    from agentcore.judge.cuda_target import Calibration, CudaTarget
+    from agentcore.sandbox import Sandbox
+
+MAX_SLOTS, MIN_SLOTS = 48, 6
+SLOT_BUDGET_BYTES = 4 << 30
+MAX_BATCHES = 40
+SAMPLED_CALLS = 3
+ECHO_SLOTS, ECHO_CALLS = 16, 4
+REPEAT_SHARE, REPEAT_SLACK_US = 0.7, 0.5
+"""Repeated calls faster than this share of fresh ones, less so much, are answered from memory."""
+DISTURBED_RATIO = 1.4
+CLAIMED_CALLS = 12
+CLAIM_BELOW_US, CLAIM_ABOVE_US = 2.0, 10.0
+
+
+class CudaRunner:
+    """One candidate's runner on the GPU."""
+
+    def __init__(
+        self, target: CudaTarget, sandbox: Sandbox, language: Language, artifact: Path, effort: Effort,
+        calibration: Calibration,
+    ) -> None:
+        self.target, self.effort, self.calibration = target, effort, calibration
+        self.page = DevicePage()
+        self.sequence = 0
+        self.self_synchronising = False
+        self._kept: list[CudaBuffers] = []
+        try:
+            self.session = target.session(sandbox, language.value, artifact, self.page)
+        except BaseException:
+            self.page.close()
+            raise
+        try:
+            path = artifact / language.source_name if artifact.is_dir() else artifact
+            self.session.request(
+                {"op": "load", "language": language.value, "path": str(path)}, "loaded",
+                timeout_s=effort.first_call_timeout_s,
+            )
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        self.session.close()
+        for buffers in self._kept:
+            buffers.close()
+        self._kept = []
+        self.page.close()
+
+    def __enter__(self) -> CudaRunner:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    # -- one workload --------------------------------------------------------------------------------------------
+
+    def measure(self, verifier: Verifier) -> Measurement:
+        """Two verified warm-up calls, then gated batches. Raises RunnerFailure."""
+        measurement = Measurement(method="gated")
+        measurement.canary_us.append(self.target.canary_us())
+        buffers = self._share(verifier, writable_inputs=False)
+        content = BatchContent(buffers, verifier, measurement)
+        if not self._warm(content):
+            return measurement
+        if not self.self_synchronising:
+            try:
+                self._gated(content)
+            except SelfSynchronising:
+                self.self_synchronising = True
+                measurement.samples_us.clear()
+        if self.self_synchronising and not measurement.findings.failed:
+            measurement.method = "slope"
+            slope(self, content)
+        if not measurement.findings.failed:
+            self._compare_clocks(measurement, buffers.layout.slots)
+        measurement.canary_us.append(self.target.canary_us())
+        before, after = measurement.canary_us
+        quiet = max(before, after) <= DISTURBED_RATIO * min(before, after)
+        measurement.findings.record(
+            CheckName.QUIET_DEVICE, quiet,
+            "" if quiet else f"the canary took {before:.1f} µs before and {after:.1f} µs after: throttled or shared",
+        )
+        return measurement
+
+    def _warm(self, content: BatchContent) -> bool:
+        """Two ungated calls: lazy loading and JIT happen here, and plain mistakes show early."""
+        findings = content.measurement.findings
+        for number, slot in enumerate((0, 1)):
+            content.poison([slot])
+            content.draw([slot])
+            content.publish([slot])
+            torch.cuda.synchronize()
+            timeout_s = self.effort.first_call_timeout_s
+            status = self.session.request({"op": "warm", "slots": [slot]}, "warm", timeout_s=timeout_s).get("status")
+            returned = f"kernel_launch returned {status}"[:200]
+            if not findings.record(CheckName.RUNS, status == 0, "" if status == 0 else returned):
+                return False
+            content.check_all([slot])
+            content.check_calls([slot], [f"warm-up call {number}"])
+            if findings.failed:
+                return False
+        return True
+
+    def wrote_input(self, verifier: Verifier) -> str:
+        """After a crash: one call on writable copies. What it wrote to, or '' (it crashes all the same)."""
+        buffers = self._share(verifier, writable_inputs=True)
+        inputs = verifier.inputs(verifier.draw_seed())
+        buffers.write_inputs(0, inputs)
+        buffers.poison(0)
+        torch.cuda.synchronize()
+        returned = True
+        try:
+            self.session.request({"op": "warm", "slots": [0]}, "warm", timeout_s=self.effort.first_call_timeout_s)
+        except RunnerFailure:
+            returned = False
+            self.session.close()
+        # One that puts back what it wrote is given away by not crashing where writing is allowed.
+        return buffers.inputs_equal(0, inputs) or (ANY_INPUT if returned else "")
+
+    def _share(self, verifier: Verifier, *, writable_inputs: bool) -> CudaBuffers:
+        while self._kept:
+            self._kept.pop().close()
+        problem, workload = verifier.factory.problem, verifier.workload
+        one = Layout.of(problem, workload, verifier.scalars(), 1)
+        slots = max(MIN_SLOTS, min(MAX_SLOTS, SLOT_BUDGET_BYTES // max(1, one.bytes_per_slot())))
+        layout = Layout(one.parameters, slots)
+        buffers = CudaBuffers(layout)
+        self._kept.append(buffers)
+        indices, sizes, descriptors = buffers.descriptors()
+        self.session.request(
+            {"op": "buffers", "slots": slots, "parameters": layout.describe(indices, sizes, writable_inputs)},
+            "mapped", timeout_s=60, descriptors=descriptors,
+        )
+        return buffers
+
+    def _gated(self, content: BatchContent) -> None:
+        measurement, order = content.measurement, list(range(content.buffers.layout.slots))
+        times = BatchTimes()
+        begun = time.monotonic()
+        for number in range(MAX_BATCHES):
+            if number >= self.effort.batches and (
+                self._is_narrow(measurement) or time.monotonic() - begun > self.effort.device_budget_s
+            ):
+                break
+            # Which calls are verified is drawn after the batch has run.
+            sample = len(order) if number < self.effort.batches else SAMPLED_CALLS
+            if not self._fresh(content, order, times, sample):
+                return
+            measurement.samples_us = times.latencies
+        self._judge_gaps(content, order, times)
+        if not measurement.findings.failed:
+            self._echo(content, list(range(min(ECHO_SLOTS, len(order)))))
+
+    def _is_narrow(self, measurement: Measurement) -> bool:
+        reached = estimate(measurement.samples_us, resamples=60)
+        return reached.high - reached.low <= 2 * max(self.effort.precision * reached.value, self.effort.resolution_us)
+
+    def _fresh(self, content: BatchContent, order: list[int], times: BatchTimes, sample: int) -> bool:
+        """One batch on new content, its times added to ``times``; False where something is wrong with it."""
+        random.shuffle(order)
+        content.draw(order)
+        batch = Batch(self, content, order)
+        times.add(batch.run())
+        return batch.verify(random.sample(order, sample))
+
+    def _judge_gaps(self, content: BatchContent, order: list[int], times: BatchTimes) -> None:
+        """What lies between the calls must take what it takes without a candidate. One odd batch convicts nobody."""
+        expected = self.calibration.expected(sum(p.nbytes for p in content.outputs))
+        wrong, line = hidden_work(times, expected, self.target.l2_bytes)
+        if wrong:
+            again = BatchTimes()
+            for _ in range(self.effort.batches):
+                if not self._fresh(content, order, again, SAMPLED_CALLS):
+                    return
+            wrong, line = hidden_work(again, expected, self.target.l2_bytes)
+            content.measurement.samples_us = times.latencies + again.latencies
+        content.measurement.findings.record(CheckName.STEADY_WORK, not wrong, "; ".join([*wrong, line]))
+
+    def _echo(self, content: BatchContent, order: list[int]) -> None:
+        """Two batches on the same content, almost: what a cache of results would answer from memory.
+
+        In the second, every slot holds what it held before, half of them but for a few elements.
+        """
+        measurement = content.measurement
+        random.shuffle(order)
+        base = content.draw_same(order)
+        batch = Batch(self, content, order)
+        batch.run()
+        if not batch.verify(order[:1]):
+            return
+        altered = {*order[1::4], *order[2::4]}
+        content.alter(altered, base)
+        batch = Batch(self, content, order)
+        times = batch.run()
+        same, near = [s for s in order if s not in altered], [s for s in order if s in altered]
+        if not batch.verify(same[:ECHO_CALLS]) or not content.check_echo(near[:ECHO_CALLS], base):
+            return
+        repeated, fresh = interquartile_mean(times.latencies), interquartile_mean(measurement.samples_us)
+        cached = repeated < REPEAT_SHARE * fresh - REPEAT_SLACK_US
+        measurement.findings.record(
+            CheckName.FRESH_EVERY_CALL, not cached,
+            f"inputs seen before are answered in {repeated:.2f} µs, new ones in {fresh:.2f} µs: results are kept"
+            if cached else "",
+        )
+
+    def _compare_clocks(self, measurement: Measurement, slots: int) -> None:
+        self.page.reset()
+        answer = self.session.request(
+            {"op": "claim", "slots": list(range(min(slots, CLAIMED_CALLS))), "gated": measurement.method == "gated"},
+            "claim", timeout_s=60,
+        )
+        claims = answer.get("latencies_us")
+        plausible = isinstance(claims, list) and all(isinstance(c, float | int) and 0 <= c < 1e12 for c in claims)
+        if not plausible or not claims:
+            raise RunnerFailure("violation", "the runner's claim is not a list of latencies")
+        measurement.claimed_us = [float(c) for c in claims]
+        if measurement.method != "gated" or not measurement.samples_us:
+            measurement.findings.skip(CheckName.CLOCK_AGREES, "only gated timing has a comparable clock")
+            return
+        judged, claimed = (interquartile_mean(s) for s in (measurement.samples_us, measurement.claimed_us))
+        agrees = 0.85 * judged - CLAIM_BELOW_US <= claimed <= 1.35 * judged + CLAIM_ABOVE_US
+        measurement.findings.record(
+            CheckName.CLOCK_AGREES, agrees,
+            "" if agrees else f"CUDA events in the runner say {claimed:.2f} µs, the judge's clock {judged:.2f} µs",
+        )

@@ -1,0 +1,199 @@
+"""What the judge draws, publishes and finds out about a GPU batch's slots, here in host memory: no GPU is needed."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from agentcore.judge.cuda_content import BatchContent
+from agentcore.judge.device_page import proof_positions
+from agentcore.judge.host_buffers import HostBuffers
+from agentcore.judge.layout import GUARD_BYTES, Layout, as_bits
+from agentcore.judge.measurement import Measurement, Verifier
+from agentcore.problems import load_problem
+from agentcore.problems.tensors import InputFactory
+from agentcore.vocabulary import CheckName, Verdict
+from tests.judge.conftest import workload, write_problem
+
+DEFINITION = {
+    "name": "shift_it",
+    "axes": {"n": {"type": "var"}},
+    "inputs": {"x": {"shape": ["n"], "dtype": "float32"}, "b": {"shape": [3], "dtype": "uint8"}},
+    "outputs": {"y": {"shape": ["n"], "dtype": "float32"}, "k": {"shape": ["n"], "dtype": "int32"}},
+    "reference": "import torch\ndef run(x, b):\n    return x * 2 + b[0], (x > 0).to(torch.int32) * 7\n",
+}
+SLOTS = 8
+
+
+@pytest.fixture
+def content(tmp_path: Path) -> Iterator[BatchContent]:
+    problem = load_problem(write_problem(tmp_path / "problem", DEFINITION, [workload(axes={"n": 1001})]))
+    verifier = Verifier(problem, InputFactory(problem, "cpu"), problem.workloads[0])
+    layout = Layout.of(problem, problem.workloads[0], verifier.scalars(), SLOTS)
+    buffers = HostBuffers(layout)
+    yield BatchContent(buffers, verifier, Measurement())
+    buffers.close()
+
+
+def run(content: BatchContent, slots: list[int], skip: int | None = None) -> None:
+    """What an honest runner does with published slots."""
+    for slot in slots:
+        if slot != skip:
+            answer = content.verifier.factory.reference(content.kept(slot))
+            for name, tensor in content.results(slot).items():
+                tensor.copy_(answer[name])
+
+
+def batch(content: BatchContent, slots: list[int] | None = None, skip: int | None = None) -> list[int]:
+    slots = list(range(SLOTS)) if slots is None else slots
+    content.draw(slots)
+    content.poison(slots)
+    content.publish(slots)
+    run(content, slots, skip)
+    return slots
+
+
+def failed(content: BatchContent) -> set[CheckName]:
+    return {check.name for check in content.measurement.findings.checks() if check.status == "fail"}
+
+
+@pytest.mark.parametrize("slots", [None, [0], [1], [3, 1, 2], [7, 6]])
+def test_an_honest_batch_passes_every_check(content: BatchContent, slots: list[int] | None) -> None:
+    done = batch(content, slots)
+    assert content.check_all(done) and content.check_calls(done, [str(s) for s in done])
+    content.check_untouched()
+    assert content.measurement.findings.verdict() is Verdict.PASSED
+    assert content.measurement.verified_calls == len(done)
+
+
+def test_every_slot_has_content_of_its_own_and_the_same_content_is_the_same(content: BatchContent) -> None:
+    content.draw(range(SLOTS))
+    content.publish(range(SLOTS))
+    x = content.inputs[0]
+    assert len({content.buffers.data(x, s).numpy().tobytes() for s in range(SLOTS)}) == SLOTS
+    base = content.draw_same(range(SLOTS))
+    content.alter([2], base)
+    content.publish(range(SLOTS))
+    assert len({content.buffers.data(x, s).numpy().tobytes() for s in range(SLOTS)}) == 2
+
+
+@pytest.mark.parametrize("slot", [0, 3, SLOTS - 1])
+@pytest.mark.parametrize("byte", [0, -1])
+@pytest.mark.parametrize("which", [0, 1])
+def test_one_changed_byte_of_an_input_is_found(content: BatchContent, slot: int, byte: int, which: int) -> None:
+    done = batch(content)
+    content.buffers.data(content.inputs[which], slot)[byte] ^= 1
+    assert not content.check_all(done) and failed(content) == {CheckName.INPUTS_INTACT}
+    assert repr(content.inputs[which].name) in content.measurement.findings.message()
+
+
+@pytest.mark.parametrize("slot", [0, SLOTS - 1])
+@pytest.mark.parametrize("where", ["first byte before", "last byte before", "first byte after", "last byte after"])
+def test_one_overwritten_guard_byte_is_found(content: BatchContent, slot: int, where: str) -> None:
+    done = batch(content)
+    y = content.outputs[0]
+    row = content.buffers.rows(y, range(SLOTS))[slot]
+    index = {
+        "first byte before": 0, "last byte before": GUARD_BYTES - 1, "first byte after": GUARD_BYTES + y.nbytes,
+        "last byte after": y.stride - 1,
+    }[where]
+    row[index] ^= 1
+    assert not content.check_all(done) and failed(content) == {CheckName.GUARDS_INTACT}
+
+
+@pytest.mark.parametrize("slot", [0, 4, SLOTS - 1])
+def test_a_call_that_never_ran_is_found(content: BatchContent, slot: int) -> None:
+    assert not content.check_all(batch(content, skip=slot)) and failed(content) == {CheckName.OUTPUTS_WRITTEN}
+    assert "1001 of 1001 elements" in content.measurement.findings.message()
+
+
+def test_an_integer_result_that_happens_to_be_the_poison_is_not_held_against_it(content: BatchContent) -> None:
+    done = batch(content)
+    content._patterns["k"] = (7, content._patterns["k"][1])
+    assert content.check_all(done)
+
+
+def test_a_wrong_output_is_named_by_its_call(content: BatchContent) -> None:
+    done = batch(content)
+    content.results(5)["y"][17] += 9
+    content.results(6)["y"][17] += 9
+    tolerance = content.verifier.tolerance.model_copy(update={"required_matched_ratio": 1.0})
+    content.verifier.tolerance = tolerance
+    assert not content.check_calls(done, [f"call {s}" for s in done])
+    assert content.measurement.findings.message().startswith("call 5: output 'y'")
+    assert content.measurement.verified_calls == 6
+
+
+def test_the_answer_to_an_earlier_call_is_called_a_replay(content: BatchContent) -> None:
+    done = batch(content)
+    for name, tensor in content.results(4).items():
+        tensor.copy_(content.results(2)[name])
+    assert not content.check_calls(done, [f"call {s}" for s in done])
+    assert failed(content) == {CheckName.FRESH_EVERY_CALL, CheckName.MATCHES_REFERENCE}
+
+
+def test_writing_before_the_inputs_exist_is_found(content: BatchContent) -> None:
+    slots = list(range(SLOTS))
+    content.poison(slots)
+    content.look_untouched(3)
+    content.check_untouched()
+    assert not failed(content)
+    content.results(3)["k"][1000] = 0
+    content.look_untouched(3)
+    content.check_untouched()
+    assert failed(content) == {CheckName.FRESH_EVERY_CALL}
+
+
+def test_a_look_that_differs_from_what_stands_there_later_is_late_work(content: BatchContent) -> None:
+    batch(content)
+    content.look(2)
+    content.check_looks()
+    assert not failed(content)
+    as_bits(content.results(2)["y"])[500] ^= 1
+    content.check_looks()
+    assert failed(content) == {CheckName.COMPLETE_ON_TIME}
+
+
+def proofs(content: BatchContent, slots: list[int]) -> dict[int, tuple[int, bytes]]:
+    """What ky_end would carry for every slot."""
+    made = {}
+    words = [p.nbytes // 4 for p in content.outputs]
+    flat = [{s: content.results(s)[p.name].view(torch.int32).numpy() for s in slots} for p in content.outputs]
+    for slot in slots:
+        seed = secrets.randbits(63)
+        (which,), (word,) = proof_positions(np.array([seed], dtype=np.uint64), words)
+        carried = np.array([flat[w][slot][i] for w, i in zip(which, word, strict=True)], dtype=np.int32)
+        made[slot] = (seed, carried.tobytes())
+    return made
+
+
+def test_proofs_agree_with_outputs_that_were_finished_and_one_stale_word_does_not(content: BatchContent) -> None:
+    done = batch(content)
+    carried = proofs(content, done)
+    content.check_proofs(carried)
+    content.check_proofs({})
+    assert not failed(content)
+    seed, proof = carried[5]
+    stale = bytearray(proof)
+    stale[4 * 63] ^= 1
+    content.check_proofs({**carried, 5: (seed, bytes(stale))})
+    assert failed(content) == {CheckName.COMPLETE_ON_TIME}
+
+
+def test_an_answer_from_memory_to_a_near_duplicate_is_found(content: BatchContent) -> None:
+    slots = list(range(SLOTS))
+    base = content.draw_same(slots)
+    content.poison(slots)
+    content.alter([1, 2], base)
+    content.publish(slots)
+    run(content, slots)
+    assert content.check_echo([1, 2], base)
+    stale = content.verifier.factory.reference(base)
+    for name, tensor in content.results(2).items():
+        tensor.copy_(stale[name])
+    assert not content.check_echo([1, 2], base) and failed(content) == {CheckName.FRESH_EVERY_CALL}
