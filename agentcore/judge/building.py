@@ -5,14 +5,17 @@ Not for compiling (see agentcore.build) nor for running what was built.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from agentcore.build import build
 from agentcore.judge.findings import Findings
 from agentcore.judge.request import EvaluationRequest
 from agentcore.judge.result import BuildReport
-from agentcore.sandbox import Sandbox
+from agentcore.sandbox import Sandbox, find_sandbox
 from agentcore.vocabulary import CheckName
 
 
@@ -39,6 +42,29 @@ def build_kernel(
         return built.report, None
     findings.record(CheckName.COMPILES, built.artifact is not None, _first_error(built.report))
     return built.report, built.artifact
+
+
+@contextlib.contextmanager
+def build_ahead(request: EvaluationRequest) -> Iterator[None]:
+    """Compile for a GPU while the caller does something else, loading torch for one; the evaluation finds it cached.
+
+    Nothing is reported from here: what goes wrong goes wrong again where it is reported. Not for the CPU target, whose
+    measurements a compiler would disturb.
+    """
+    if not (request.language.is_compiled and request.hardware.is_gpu):
+        yield
+        return
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(_build_quietly, request)
+        yield
+
+
+def _build_quietly(request: EvaluationRequest) -> None:
+    with contextlib.suppress(Exception):
+        build(
+            request.kernel_dir, request.problem, request.language, request.hardware,
+            cache_dir=request.cache_dir / "builds", sandbox=find_sandbox(request.sandbox),
+        )
 
 
 def kernel_digest(directory: Path) -> str:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from pydantic import ValidationError
 
 from agentcore.bounds.score import geomean, sol_score
+from agentcore.judge.building import build_ahead
 from agentcore.judge.request import EvaluationRequest
 from agentcore.judge.result import EvaluationResult, WorkloadResult
 from agentcore.judge.version import HARNESS_VERSION
@@ -99,15 +100,17 @@ def _judge(arguments: argparse.Namespace) -> int:
     if arguments.compile_only or (arguments.language.is_compiled and not is_here(hardware)):
         return _compile(arguments, problem, hardware)
     given = _read_result(Path(arguments.baseline)) if arguments.baseline not in ("auto", "none") else None
-    judge = _judge_for(hardware, arguments.cache_dir)
-    baseline = given
-    if arguments.baseline == "auto":
-        baseline = judged_baseline(judge, problem, arguments.cache_dir, arguments.sandbox)
-    result = judge.evaluate(EvaluationRequest(
+    request = EvaluationRequest(
         problem=problem, kernel_dir=arguments.kernel_dir.resolve(), language=arguments.language, hardware=hardware,
         cache_dir=arguments.cache_dir, sandbox=arguments.sandbox, quick=arguments.quick,
         heldout=not arguments.no_heldout, progress=lambda text: print(f"  {text}", file=sys.stderr),
-    ))
+    )
+    with build_ahead(request):
+        judge = _judge_for(hardware, arguments.cache_dir)
+    baseline = given
+    if arguments.baseline == "auto":
+        baseline = judged_baseline(judge, problem, arguments.cache_dir, arguments.sandbox)
+    result = judge.evaluate(request)
     print(render(result, baseline))
     if arguments.json:
         _write(arguments.json, result.model_dump_json(indent=1))
@@ -164,9 +167,14 @@ def judged_baseline(judge: Judge, problem: Problem, cache_dir: Path, sandbox: st
     source = problem.root / "baseline.py"
     if not source.is_file():
         return None
-    written = hashlib.sha256(source.read_bytes()).hexdigest()
-    name = f"{problem.digest[:24]}-{written[:16]}-{judge.target.device_uuid}-{HARNESS_VERSION}.json"
-    kept = cache_dir / "baselines" / name
+    # Whatever its time depends on: the program, the device, its driver and the library that runs the program.
+    stamp = judge.target.stamp(sandbox, "", [])
+    parts = [
+        problem.digest, hashlib.sha256(source.read_bytes()).hexdigest(), stamp.device_uuid, stamp.driver, stamp.torch,
+        stamp.cuda, sandbox, HARNESS_VERSION,
+    ]
+    name = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]
+    kept = cache_dir / "baselines" / f"{problem.name}-{name}.json"
     if kept.is_file():
         return _read_result(kept)
     with tempfile.TemporaryDirectory(prefix="kernelyard-baseline-") as directory:

@@ -10,7 +10,8 @@ import hashlib
 import logging
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Protocol
@@ -126,6 +127,7 @@ class _Evaluation:
         self.sandbox_kind = ""
         self.started_at = datetime.now(UTC)
         self.effort = Effort.quick() if request.quick else Effort()
+        self.chosen = _chosen(request)
 
     @contextmanager
     def _phase(self, name: str) -> Iterator[None]:
@@ -134,6 +136,15 @@ class _Evaluation:
             yield
         finally:
             self.seconds[name] = round(self.seconds.get(name, 0.0) + time.perf_counter() - begun, 6)
+
+    @contextmanager
+    def _lease(self) -> Iterator[None]:
+        """The device to ourselves; ``queue`` is what waiting for it took, ``lease`` how long it was held."""
+        with ExitStack() as held:
+            with self._phase("queue"):
+                held.enter_context(device_lease(self.judge.target.device_uuid))
+            with self._phase("lease"):
+                yield
 
     def run(self) -> EvaluationResult:
         with self._phase("total"):
@@ -145,7 +156,7 @@ class _Evaluation:
                 else:
                     self.findings.record(CheckName.SANDBOXED, True)
                 if self.judge.target.builds_disturb:
-                    with device_lease(self.judge.target.device_uuid):
+                    with self._lease():
                         self._build_and_measure(sandbox)
                 else:
                     self._build_and_measure(sandbox)
@@ -157,14 +168,24 @@ class _Evaluation:
 
     def _build_and_measure(self, sandbox: Sandbox) -> None:
         request = self.request
-        with self._phase("build"):
-            self.report, artifact = build_kernel(request, sandbox, self.findings)
+        if self.judge.target.builds_disturb:
+            with self._phase("build"):
+                self.report, artifact = build_kernel(request, sandbox, self.findings)
+        else:
+            # Compilers are other processes: meanwhile this one works out the bounds, while it holds no device.
+            with ThreadPoolExecutor(1) as pool:
+                built = pool.submit(build_kernel, request, sandbox, self.findings)
+                with self._phase("bounds"):
+                    for workload, _heldout in self.chosen:
+                        self.judge.bound(request.problem, workload)
+                with self._phase("build"):  # what of it is waited for
+                    self.report, artifact = built.result()
         if artifact is None:
             return
         if self.judge.target.builds_disturb:
             self._measure(sandbox, artifact)
         else:
-            with device_lease(self.judge.target.device_uuid):
+            with self._lease():
                 self._measure(sandbox, artifact)
 
     def _measure(self, sandbox: Sandbox, artifact: Path) -> None:
@@ -190,19 +211,10 @@ class _Evaluation:
                     self.runner_log = runner.session.log()
 
     def _measure_workloads(self, sandbox: Sandbox, artifact: Path, runner: Runner) -> None:
-        problem, hardware = self.request.problem, self.request.hardware
+        problem = self.request.problem
         factory = self.judge.factory(problem)
-        absent = missing_blobs(problem)
-        chosen = [
-            (w, False) for w in problem.workloads_for(hardware)
-            if not self.request.workload_uuids or w.uuid in self.request.workload_uuids
-        ]
-        if self.request.heldout:
-            chosen += [(w, True) for w in problem.heldout_for(hardware)]
-        for workload, heldout in chosen:
+        for workload, heldout in self.chosen:
             label = "held-out workload" if heldout else f"workload {workload.index} {workload.axes}"
-            if workload.uuid in absent:
-                continue
             if heldout and not self.heldout_shown:
                 # From here on the candidate knows held-out shapes, and could print them.
                 self.runner_log, self.heldout_shown = runner.session.log(), True
@@ -228,7 +240,7 @@ class _Evaluation:
         if not self.workloads:
             self.findings.fail(
                 CheckName.INFRASTRUCTURE, "no workload of this problem can run here: " +
-                ("its safetensors files are absent" if absent else "none was chosen")
+                ("its safetensors files are absent" if missing_blobs(problem) else "none was chosen")
             )
 
     def _workload_result(self, workload: Workload, heldout: bool, measurement: Measurement) -> WorkloadResult:
@@ -297,6 +309,18 @@ class _Evaluation:
             ),
             started_at=self.started_at, seconds=self.seconds, runner_log=self.runner_log,
         )
+
+
+def _chosen(request: EvaluationRequest) -> list[tuple[Workload, bool]]:
+    """The workloads to measure that can run here, and whether they are held out."""
+    problem, absent = request.problem, missing_blobs(request.problem)
+    chosen = [
+        (w, False) for w in problem.workloads_for(request.hardware)
+        if not request.workload_uuids or w.uuid in request.workload_uuids
+    ]
+    if request.heldout:
+        chosen += [(w, True) for w in problem.heldout_for(request.hardware)]
+    return [(w, heldout) for w, heldout in chosen if w.uuid not in absent]
 
 
 def without_shape(result: WorkloadResult) -> WorkloadResult:
