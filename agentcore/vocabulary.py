@@ -92,6 +92,15 @@ class CheckStatus(StrEnum):
     SKIP = "skip"
 
 
+class Change(StrEnum):
+    """How one measurement stands to another, the noise of both included (see judge/compare.py)."""
+
+    IMPROVED = "improved"
+    UNPROVEN = "unproven"
+    REGRESSED = "regressed"
+    INCOMPARABLE = "incomparable"
+
+
 NAME_PATTERN = re.compile(r"[a-z0-9](?:[a-z0-9_-]{0,98}[a-z0-9])?\Z")
 """Problem, agent and slug names: lower-case letters, digits, ``-`` and ``_``; at most 100 characters."""
 

@@ -24,11 +24,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from agentcore.agents.measurement import Comparison, Measurement, Outcome, compare
 from agentcore.agents.search import Proposal, describe, propose
 from agentcore.agents.tunables import Configuration, TunableError, TunableKernel
 from agentcore.agents.workspace import Workspace, WorkspaceError, split_credentials
-from agentcore.vocabulary import NAME_PATTERN, HardwareName, Language
+from agentcore.judge.compare import Comparison, Measured, compare
+from agentcore.vocabulary import NAME_PATTERN, Change, HardwareName, Language
 
 URL_VARIABLE = "KERNELYARD_ATTEMPTS_URL"
 
@@ -46,7 +46,7 @@ class Standing:
     tried: dict[Configuration, str] = field(default_factory=dict)
     """Verdict (or state) by configuration."""
     best_commit: str | None = None
-    best: Measurement | None = None
+    best: Measured | None = None
     best_configuration: Configuration = ()
     authors: list[str] = field(default_factory=list)
     """Whose each attempt in the record is."""
@@ -160,12 +160,14 @@ class Tuner:
         )
         evaluation = self._evaluation(answer)
         verdict = str(evaluation.get("verdict") or evaluation.get("state"))
-        measured = Measurement.from_evaluation(evaluation)
+        measured = Measured.from_protocol(evaluation, self.problem, self.language)
         standing.tried[chosen] = verdict
         comparison: Comparison | None = None
         if measured is not None and standing.best is not None:
             comparison = compare(measured, standing.best)
-        if measured is not None and (comparison is None or comparison.outcome is Outcome.IMPROVED):
+        if measured is not None and (
+            comparison is None or comparison.change is Change.IMPROVED or _outlives(measured, standing.best)
+        ):
             standing.best, standing.best_commit = measured, str(answer["commit"])
             standing.best_configuration = chosen
         found = f"{measured.geomean_us:.2f} µs" if measured else verdict
@@ -175,7 +177,7 @@ class Tuner:
             "problem": self.problem, "commit": answer["commit"], "slug": slug, "configuration": dict(chosen),
             "verdict": verdict, "latency_us": measured.geomean_us if measured else None,
             "speedup": evaluation.get("speedup"), "sol_score": evaluation.get("sol_score"),
-            "outcome": comparison.outcome.value if comparison else ("first" if measured else verdict),
+            "outcome": comparison.change.value if comparison else ("first" if measured else verdict),
         })
         return verdict
 
@@ -188,16 +190,21 @@ class Tuner:
         return kernel
 
     def _evaluation(self, answer: Mapping[str, Any]) -> Mapping[str, Any]:
-        for evaluation in answer.get("evaluations") or ():
-            if self.hardware in (None, evaluation.get("hardware")) and evaluation.get("state") != "cancelled":
-                assert isinstance(evaluation, dict)
+        for evaluation in self._measurements(answer):
+            if evaluation.get("state") != "cancelled":
                 return evaluation
         raise WorkspaceError(f"{answer.get('commit')} was not evaluated on {self.hardware or 'any hardware'}")
 
-    def _measure(self, answer: Mapping[str, Any]) -> Measurement | None:
-        evaluations = answer.get("evaluations") or ()
-        mine = [e for e in evaluations if self.hardware in (None, e.get("hardware"))]
-        return next((m for m in map(Measurement.from_evaluation, mine) if m is not None), None)
+    def _measure(self, answer: Mapping[str, Any]) -> Measured | None:
+        found = (Measured.from_protocol(e, self.problem, self.language) for e in self._measurements(answer))
+        return next((measured for measured in found if measured is not None), None)
+
+    def _measurements(self, answer: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+        """The attempt's evaluations on the hardware that counts, newest first, without those that measure nothing."""
+        return [
+            e for e in answer.get("evaluations") or ()
+            if self.hardware in (None, e.get("hardware")) and e.get("kind", "measure") == "measure"
+        ]
 
     def _slug(self, kernel: TunableKernel, chosen: Configuration) -> str:
         # Named after the content, so that a tuner that died between push and verdict finds its own branch again.
@@ -207,6 +214,15 @@ class Tuner:
         slug = f"tune-{words}-{digest}" if words else f"tune-{digest}"
         assert NAME_PATTERN.match(slug), slug
         return slug
+
+
+def _outlives(new: Measured, best: Measured | None) -> bool:
+    """Whether the best was measured on a version of the harness or of the problem that nothing will be measured on
+    again: no later attempt could be compared with it, so the search goes on from the newer one.
+    """
+    return best is not None and (
+        new.stamp.harness_version != best.stamp.harness_version or new.problem_digest != best.problem_digest
+    )
 
 
 def _verdict(entry: Mapping[str, Any]) -> str:

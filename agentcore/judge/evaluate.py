@@ -35,6 +35,8 @@ from agentcore.vocabulary import CheckName, CheckStatus, HardwareName, Language,
 __all__ = ["EvaluationRequest", "Judge", "evaluate", "kernel_digest", "without_shape"]
 
 HELD_OUT = "on a held-out shape"
+ABOUT_TIME = (Verdict.CLOCK_MISMATCH, Verdict.FASTER_THAN_LIGHT)
+"""Verdicts that a disturbed device could have brought about."""
 CLOCK_RESOLUTION_US = 0.05
 """A time this close under a bound is not under it: marks are seen no more sharply than this."""
 
@@ -293,21 +295,22 @@ class _Evaluation:
 
     def _result(self) -> EvaluationResult:
         request = self.request
+        stamp = self.judge.target.stamp(
+            self.sandbox_kind, self.report.compiler if self.report else "", _thin(self.canary_us)
+        )
+        failing = next((w for w in self.workloads if w.verdict is not Verdict.PASSED), None)
+        # A wrong answer is wrong on a disturbed device too; a time is not.
+        if stamp.disturbances and self.workloads and (failing is None or failing.verdict in ABOUT_TIME):
+            self.findings.fail(CheckName.QUIET_DEVICE, "; ".join(stamp.disturbances))
         verdict, message = self.findings.verdict(), self.findings.message()
-        if verdict is Verdict.PASSED:
-            for workload in self.workloads:
-                if workload.verdict is not Verdict.PASSED:
-                    where = "" if workload.heldout else f"workload {workload.index} {workload.axes}: "
-                    verdict, message = workload.verdict, f"{where}{workload.message}"
-                    break
+        if verdict is Verdict.PASSED and failing is not None:
+            where = "" if failing.heldout else f"workload {failing.index} {failing.axes}: "
+            verdict, message = failing.verdict, f"{where}{failing.message}"
         return EvaluationResult(
             problem=request.problem.name, problem_digest=request.problem.digest, language=request.language,
             hardware=request.hardware, kernel_digest=kernel_digest(request.kernel_dir), verdict=verdict,
             message=message[:4000], checks=self.findings.checks(), workloads=self.workloads, build=self.report,
-            stamp=self.judge.target.stamp(
-                self.sandbox_kind, self.report.compiler if self.report else "", _thin(self.canary_us)
-            ),
-            started_at=self.started_at, seconds=self.seconds, runner_log=self.runner_log,
+            stamp=stamp, started_at=self.started_at, seconds=self.seconds, runner_log=self.runner_log,
         )
 
 

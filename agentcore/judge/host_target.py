@@ -31,6 +31,7 @@ from agentcore.judge.host_calls import (
     judge_clock,
     judge_wakes,
 )
+from agentcore.judge.host_load import HostLoadWatch
 from agentcore.judge.layout import Layout
 from agentcore.judge.measurement import ANY_INPUT, Effort, Measurement, Verifier
 from agentcore.judge.result import EnvironmentStamp
@@ -90,6 +91,7 @@ class HostTarget:
         torch.set_num_threads(1)
         self._eviction = torch.zeros(2 * last_level_cache_bytes() // 8, dtype=torch.int64)
         self._companions: dict[str, HostRunner] = {}
+        self._load = HostLoadWatch()
         atexit.register(self.close)
 
     def evict_caches(self) -> float:
@@ -114,10 +116,11 @@ class HostTarget:
         return host_uuid()
 
     def stamp(self, sandbox: str, compiler: str, canary_us: list[float]) -> EnvironmentStamp:
-        return host_stamp(sandbox, compiler, len(self.runner_cores), canary_us)
+        return host_stamp(sandbox, compiler, len(self.runner_cores), canary_us, self._load.stop())
 
     def start(self, sandbox: Sandbox, language: Language, artifact: Path, effort: Effort) -> HostRunner:
         """A fresh sandboxed runner with the candidate loaded. Raises RunnerFailure with kind and stage."""
+        self._load.start()
         return HostRunner(self, sandbox, language.value, artifact, effort)
 
     def close(self) -> None:

@@ -95,6 +95,19 @@ class WorkloadResult(Record):
     checks: list[Check] = Field(default_factory=list)
 
 
+class HostLoad(Record):
+    """What other processes did on the host while the CPU target was timed. Shares of 1.
+
+    ``others_share``: of all cores' time, used by processes that are not the judge's. ``steal_share``: taken by the
+    hypervisor. ``waiting_share``: of the wall time, in which some task of the host waited for a core; null where the
+    kernel does not count it.
+    """
+
+    others_share: float
+    steal_share: float
+    waiting_share: float | None = None
+
+
 class EnvironmentStamp(Record):
     """Where a number came from. Numbers with different stamps are never silently compared."""
 
@@ -116,6 +129,11 @@ class EnvironmentStamp(Record):
     power_w: list[float] = Field(default_factory=list)
     throttle_reasons: list[str] = Field(default_factory=list)
     canary_us: list[float] = Field(default_factory=list)
+    host_load: HostLoad | None = None
+    foreign_processes: list[str] = Field(default_factory=list)
+    """Processes on the device that are no judge's; idle ones too."""
+    disturbances: list[str] = Field(default_factory=list)
+    """What spoiled the times, in sentences; an evaluation with any is not counted."""
 
 
 class EvaluationResult(Record):

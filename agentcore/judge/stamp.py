@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from agentcore.judge.result import EnvironmentStamp
+from agentcore.judge.result import EnvironmentStamp, HostLoad
 from agentcore.judge.version import HARNESS_VERSION
 from agentcore.vocabulary import HardwareName
 
@@ -32,11 +32,13 @@ def host_uuid() -> str:
     return "CPU-" + hashlib.sha256(f"{identity}|{platform.node()}|{cpu_model()}".encode()).hexdigest()[:16]
 
 
-def host_stamp(sandbox: str, compiler: str, threads: int, canary_us: list[float]) -> EnvironmentStamp:
-    """The stamp of an evaluation on the CPU target."""
+def host_stamp(
+    sandbox: str, compiler: str, threads: int, canary_us: list[float], load: HostLoad | None
+) -> EnvironmentStamp:
+    """The stamp of an evaluation on the CPU target; ``load`` is what others did meanwhile (see host_load.py)."""
     return EnvironmentStamp(
         hardware=HardwareName.CPU, device_uuid=host_uuid(), device_name=cpu_model(), threads=threads,
-        canary_us=canary_us, **_software(sandbox, compiler),
+        canary_us=canary_us, host_load=load, **_software(sandbox, compiler),
     )
 
 

@@ -20,8 +20,8 @@ from portal.problems.models import Problem
 BODY_LIMIT = 20_000
 LOG_LIMIT = 20_000
 _STAMP_FIELDS = (
-    "hardware", "device_name", "driver", "cuda", "torch", "compiler", "sandbox", "harness_version", "threads",
-    "sm_clock_mhz", "memory_clock_mhz", "temperature_c", "power_w", "throttle_reasons", "canary_us",
+    "hardware", "device_uuid", "device_name", "driver", "cuda", "torch", "compiler", "sandbox", "harness_version",
+    "threads", "sm_clock_mhz", "memory_clock_mhz", "temperature_c", "power_w", "throttle_reasons", "canary_us",
 )
 
 

@@ -14,6 +14,7 @@ import pytest
 
 from agentcore.bounds.cpu import calibrate_cpu, default_cache_dir
 from agentcore.build.header import parameters
+from agentcore.judge.devices import gpus
 from agentcore.judge.evaluate import EvaluationRequest, Judge
 from agentcore.judge.result import Check, EvaluationResult
 from agentcore.problems import Problem, load_problem
@@ -111,6 +112,21 @@ def cache_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def cpu_judge(cache_dir: Path, sandbox: Sandbox) -> Judge:
     """One judge for all, as in a worker: what one candidate does must not touch the next."""
     return Judge(HardwareName.CPU, cache_dir)
+
+
+@pytest.fixture(scope="session")
+def gpu_judge(cache_dir: Path, sandbox: Sandbox) -> Judge:
+    """The judge of this host's first GPU; where there is none the test is skipped, saying what is missing."""
+    known = [gpu["hardware"] for gpu in gpus() if gpu["hardware"]]
+    if not known:
+        pytest.skip("no NVIDIA GPU of a known class on this host")
+    if not (shutil.which("nvcc") or Path("/usr/local/cuda/bin/nvcc").exists()):
+        pytest.skip("nvcc is not on this host")
+    import torch
+
+    if not torch.cuda.is_available():
+        pytest.skip("this torch is built without CUDA")
+    return Judge(HardwareName(known[0]), cache_dir)
 
 
 class Bench:

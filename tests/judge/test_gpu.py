@@ -5,17 +5,14 @@ The corpus of GPU cheats is in tests/hacks.
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 import pytest
 
-from agentcore.judge.devices import gpus
 from agentcore.judge.evaluate import EvaluationRequest, Judge
 from agentcore.judge.result import EvaluationResult
 from agentcore.problems import Problem, load_problem
-from agentcore.sandbox import Sandbox
-from agentcore.vocabulary import CheckName, CheckStatus, HardwareName, Language, Verdict
+from agentcore.vocabulary import CheckName, CheckStatus, Language, Verdict
 from tests.judge.conftest import DOUBLE, Bench, failing, workload, write_kernel
 
 pytestmark = pytest.mark.gpu
@@ -37,20 +34,6 @@ extern "C" int kernel_launch(const float* x, float* y, int64_t n, cudaStream_t s
 
 def kernel(body: str = "", after: str = "") -> str:
     return HONEST.replace("BODY;", body).replace("AFTER;", after)
-
-
-@pytest.fixture(scope="module")
-def gpu_judge(cache_dir: Path, sandbox: Sandbox) -> Judge:
-    known = [gpu["hardware"] for gpu in gpus() if gpu["hardware"]]
-    if not known:
-        pytest.skip("no NVIDIA GPU of a known class on this host")
-    if not (shutil.which("nvcc") or Path("/usr/local/cuda/bin/nvcc").exists()):
-        pytest.skip("nvcc is not on this host")
-    import torch
-
-    if not torch.cuda.is_available():
-        pytest.skip("this torch is built without CUDA")
-    return Judge(HardwareName(known[0]), cache_dir)
 
 
 def judged(

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import random
 
 import pytest
 
-from agentcore.judge.statistics import estimate, interquartile_mean
+from agentcore.judge.statistics import estimate, interquartile_mean, mean_interval
 
 
 def test_no_samples_is_an_error_that_says_so() -> None:
@@ -41,3 +42,24 @@ def test_the_interval_holds_the_estimate_and_narrows_with_more_samples() -> None
 def test_the_interval_of_a_stored_record_is_reproducible() -> None:
     samples = [random.Random(2).gauss(50, 1) for _ in range(40)]
     assert estimate(samples) == estimate(list(samples))
+
+
+def test_the_interval_of_a_mean_over_rounds_holds_it_nineteen_times_in_twenty() -> None:
+    draw = random.Random(3)
+    for count in (3, 6, 8, 12):
+        missed = 0
+        for _ in range(300):
+            found = mean_interval([draw.gauss(0, 1) for _ in range(count)], resamples=1000)
+            missed += not found.low <= 0 <= found.high
+        assert missed <= 30, count  # 15 expected
+
+
+def test_few_rounds_have_a_wide_interval_and_one_has_none() -> None:
+    assert mean_interval([1.0]).low == -math.inf and mean_interval([1.0]).high == math.inf
+    two = mean_interval([1.0, 1.1])
+    assert two.high - two.low > 1  # Student's t with one degree of freedom
+    eight = mean_interval([1.0, 1.1] * 4)
+    assert 0.05 < eight.high - eight.low < 0.12
+    assert mean_interval([2.0] * 7) == mean_interval([2.0] * 7) and mean_interval([2.0] * 7).low == 2.0
+    with pytest.raises(ValueError, match="no repetitions"):
+        mean_interval([])
