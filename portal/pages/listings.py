@@ -86,8 +86,10 @@ def _half_width(row: WorkloadResult) -> float | None:
 def _interval(value: Any, row: WorkloadResult) -> str:
     if value is None:
         return formatting.NOTHING
-    return format_html('<span title="{} to {} µs">±{}</span>', formatting.significant(row.latency_low_us),
-                       formatting.significant(row.latency_high_us), formatting.significant(value, 2))
+    # Enough digits that the two limits differ, down to a ten-thousandth of the latency.
+    digits = 3 if value > 1 else 5
+    return format_html('<span title="{} to {} µs">±{}</span>', formatting.significant(row.latency_low_us, digits),
+                       formatting.significant(row.latency_high_us, digits), formatting.significant(value, 2))
 
 
 def workloads(rows: Sequence[WorkloadResult], details: dict[tuple[str, bool], dict[str, Any]], **more: Any) -> Table:

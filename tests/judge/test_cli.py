@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 
 from agentcore.cli import main
-from agentcore.judge.cli import compare_with_claim, render
+from agentcore.judge.cli import compare_with_claim
 from agentcore.judge.evaluate import kernel_digest
+from agentcore.judge.rendering import render
 from agentcore.judge.result import BoundRecord, EnvironmentStamp, EvaluationResult, WorkloadResult
 from agentcore.sandbox import Sandbox
 from agentcore.vocabulary import HardwareName, Language, Verdict
@@ -236,7 +237,7 @@ def test_the_table_shows_score_and_speedup_where_a_baseline_is_known() -> None:
     text = render(result({"w0": 10.0}), result({"w0": 25.0}))
     # T_SOL 2.5: S = 1 / (1 + (10 − 2.5) / (25 − 2.5)) = 0.75
     row = next(line for line in text.splitlines() if line.split()[0] == "n=0").split()
-    assert row == ["n=0", "10.00", "0.00", "25.00", "2.50", "2.50", "0.750"]
+    assert row == ["n=0", "10.00", "0", "25.00", "2.50", "2.50", "0.750"]
     without = render(result({"w0": 10.0}), None)
     assert next(line for line in without.splitlines() if line.split()[0] == "n=0").split()[-2:] == ["-", "-"]
 

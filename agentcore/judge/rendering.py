@@ -1,0 +1,72 @@
+"""Results and comparisons as text, for a terminal."""
+
+from __future__ import annotations
+
+import math
+
+from agentcore.bounds.score import sol_score
+from agentcore.judge.compare import Comparison
+from agentcore.judge.result import EvaluationResult
+from agentcore.vocabulary import Verdict
+
+
+def render(result: EvaluationResult, baseline: EvaluationResult | None) -> str:
+    """The result as text: verdict, failed checks and a line per workload, with T_b and S where a baseline is known."""
+    lines = [f"{result.problem} [{result.language}] on {result.stamp.device_name or result.hardware}: {result.verdict}"]
+    if result.message:
+        lines.append(f"  {result.message}")
+    lines += [f"  {c.status:4} {c.name}: {c.message}" for c in result.failed_checks()]
+    base = {w.uuid: w.latency_us for w in baseline.workloads} if baseline else {}
+    header = f"{'workload':>44} {'T_k us':>10} {'±':>7} {'T_b us':>10} {'T_SOL us':>10} {'T_b/T_k':>8} {'S':>6}"
+    lines.append(header)
+    for w in result.workloads:
+        name = f"held-out {w.index}" if w.heldout else " ".join(f"{k}={v}" for k, v in w.axes.items())
+        t_k, t_b, t_sol = w.latency_us, base.get(w.uuid), w.bound.t_sol_us if w.bound else None
+        half = ((w.latency_high_us or 0) - (w.latency_low_us or 0)) / 2
+        score = sol_score(t_k, t_b, t_sol) if t_k and t_b and t_sol is not None else None
+        lines.append(
+            f"{name[:44]:>44} {_number(t_k, 2):>10} {_spread(half if t_k else None):>7} {_number(t_b, 2):>10}"
+            f" {_number(t_sol, 2):>10} {_number(t_b / t_k if t_b and t_k else None, 2):>8} {_number(score, 3):>6}"
+            + ("" if w.verdict is Verdict.PASSED else f"  {w.verdict}")
+        )
+    lines.append("  " + ", ".join(f"{name} {value:.2f} s" for name, value in result.seconds.items()))
+    return "\n".join(lines)
+
+
+def render_compiled(result: EvaluationResult) -> str:
+    """A compile-only result as text: the verdict, what failed, and what each device function uses."""
+    lines = [f"{result.problem} [{result.language}] for {result.hardware}: {result.verdict}, never run or measured"]
+    lines += [f"  {c.status:4} {c.name}: {c.message}" for c in result.failed_checks()]
+    for kernel in result.build.resources if result.build else []:
+        lines.append(
+            f"  {kernel.name[:80]} [{kernel.arch}]: {kernel.registers} registers, {kernel.spill_store_bytes} +"
+            f" {kernel.spill_load_bytes} B spilled, {kernel.shared_bytes} B shared, {kernel.stack_bytes} B stack"
+        )
+    lines.append("  " + ", ".join(f"{name} {value:.2f} s" for name, value in result.seconds.items()))
+    return "\n".join(lines)
+
+
+def render_comparison(comparison: Comparison, old: str, new: str) -> str:
+    """A comparison as text: the outcome, a line per workload, and what to know of it. ``old`` and ``new`` are names."""
+    lines = [f"{new} against {old}: {comparison}"]
+    if comparison.workloads:
+        lines.append(f"{'workload':>44} {'old us':>10} {'new us':>10} {'old/new':>8} {'interval':>13}  change")
+    for w in comparison.workloads:
+        name = " ".join(f"{k}={v}" for k, v in w.axes.items()) or f"#{w.index}"
+        lines.append(
+            f"{name[:44]:>44} {_number(w.old_us, 2):>10} {_number(w.new_us, 2):>10} {w.ratio:>8.3f}"
+            f" {f'{w.low:.3f}–{w.high:.3f}':>13}  {w.change}"
+        )
+    lines += [f"  note: {note}" for note in comparison.notes]
+    return "\n".join(lines)
+
+
+def _number(value: float | None, digits: int) -> str:
+    return "-" if value is None else f"{value:.{digits}f}"
+
+
+def _spread(half_us: float | None) -> str:
+    """Half an interval with two decimals, and more where its first digits lie behind them; 0 only where it is 0."""
+    if not half_us or half_us <= 0:
+        return "-" if half_us is None else "0"
+    return f"{half_us:.{min(6, max(2, 1 - math.floor(math.log10(half_us))))}f}"

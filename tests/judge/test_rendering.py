@@ -1,0 +1,26 @@
+"""Tables for a terminal: figures keep the digits that matter."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from agentcore.judge.rendering import render
+from agentcore.judge.result import EvaluationResult
+
+RECORD = Path(__file__).resolve().parents[1] / "data" / "h200" / "kernels" / "rmsnorm_h4096.json"
+
+
+@pytest.mark.parametrize(
+    ("half_us", "shown"), [(12.5, "12.50"), (0.42, "0.42"), (0.0042, "0.0042"), (0.00031, "0.00031"), (0.0, "0")]
+)
+def test_half_an_interval_shows_two_digits_however_small_it_is(half_us: float, shown: str) -> None:
+    record = EvaluationResult.model_validate_json(RECORD.read_bytes())
+    (workload, *_), middle = record.workloads, 200.0
+    one = workload.model_copy(update={
+        "latency_us": middle, "latency_low_us": middle - half_us, "latency_high_us": middle + half_us,
+    })
+    lines = render(record.model_copy(update={"workloads": [one], "message": "", "checks": []}), None).splitlines()
+    row = lines[2]
+    assert row.split()[1:3] == ["200.00", shown]
