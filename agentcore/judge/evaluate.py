@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Protocol
@@ -129,6 +130,8 @@ class _Evaluation:
         self.sandbox_kind = ""
         self.started_at = datetime.now(UTC)
         self.effort = Effort.quick() if request.quick else Effort()
+        if (limit_s := request.call_timeout_s) is not None:
+            self.effort = replace(self.effort, call_timeout_s=limit_s, first_call_timeout_s=limit_s)
         self.chosen = _chosen(request)
 
     @contextmanager

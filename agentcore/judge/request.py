@@ -12,7 +12,10 @@ from agentcore.vocabulary import HardwareName, Language
 
 @dataclass(frozen=True, slots=True)
 class EvaluationRequest:
-    """What to judge. ``workload_uuids`` restricts the workloads (empty: all); ``heldout`` adds the held-out shapes."""
+    """What to judge. ``workload_uuids`` restricts the workloads (empty: all); ``heldout`` adds the held-out shapes.
+
+    ``call_timeout_s`` bounds every call, the first included, instead of what the effort allows.
+    """
 
     problem: Problem
     kernel_dir: Path
@@ -23,4 +26,5 @@ class EvaluationRequest:
     quick: bool = False
     heldout: bool = True
     workload_uuids: tuple[str, ...] = ()
+    call_timeout_s: float | None = None
     progress: Callable[[str], None] = field(default=lambda _text: None)

@@ -3,38 +3,57 @@
 from __future__ import annotations
 
 import shutil
-from pathlib import Path
+from collections.abc import Iterator
 
 import pytest
 
+from agentcore.judge.evaluate import Judge
+from agentcore.selftest.canary import Canary, planted
+from agentcore.selftest.corpus import Case, default_root, discover
+from agentcore.selftest.outcome import run_case
 from agentcore.vocabulary import HardwareName
-from tests.hacks.corpus import Case, discover
-from tests.hacks.outcome import run_case
 
-CASES = discover()
+CASES = discover(default_root())
 
 
 @pytest.fixture(scope="module")
-def cache_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("hacks-cache")
+def canary() -> Iterator[Canary]:
+    with planted() as bait:
+        yield bait
 
 
-@pytest.mark.parametrize("case", [c for c in CASES if not c.on_gpu], ids=lambda c: c.name)
-def test_the_judge_treats_a_cpu_case_as_it_deserves(case: Case, cache_dir: Path) -> None:
-    outcome = run_case(case, HardwareName.CPU, cache_dir)
-    if not outcome.ok:  # another program on this machine can spoil one evaluation; a hole or a false alarm stays
-        outcome = run_case(case, HardwareName.CPU, cache_dir)
+@pytest.fixture(scope="module")
+def host_judge(tmp_path_factory: pytest.TempPathFactory) -> Judge:
+    """One judge for all cases, as between the evaluations of a worker: it also shows what one case does to the next."""
+    return Judge(HardwareName.CPU, tmp_path_factory.mktemp("hacks-cache"))
+
+
+@pytest.mark.parametrize("case", [c for c in CASES if c.runs_on(HardwareName.CPU)], ids=lambda c: c.name)
+def test_the_judge_treats_a_cpu_case_as_it_deserves(case: Case, host_judge: Judge, canary: Canary) -> None:
+    skip_what_is_missing(case)
+    outcome = run_case(case, host_judge, canary)
     assert outcome.ok, f"{case.path}: {outcome.why}"
 
 
-@pytest.mark.gpu
-@pytest.mark.parametrize("case", [c for c in CASES if c.on_gpu], ids=lambda c: c.name)
-def test_the_judge_treats_a_gpu_case_as_it_deserves(case: Case, cache_dir: Path) -> None:
+@pytest.fixture(scope="module")
+def device_judge(tmp_path_factory: pytest.TempPathFactory) -> Judge:
     hardware = _gpu()
     if hardware is None:
         pytest.skip("no NVIDIA GPU of a known class on this machine")
-    outcome = run_case(case, hardware, cache_dir)
+    return Judge(hardware, tmp_path_factory.mktemp("hacks-cache"))
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("case", [c for c in CASES if True in c.on_gpu], ids=lambda c: c.name)
+def test_the_judge_treats_a_gpu_case_as_it_deserves(case: Case, device_judge: Judge, canary: Canary) -> None:
+    skip_what_is_missing(case)
+    outcome = run_case(case, device_judge, canary)
     assert outcome.ok, f"{case.path}: {outcome.why}"
+
+
+def skip_what_is_missing(case: Case) -> None:
+    if module := case.missing():
+        pytest.skip(f"the Python module {module} is not installed")
 
 
 def _gpu() -> HardwareName | None:

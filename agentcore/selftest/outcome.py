@@ -3,25 +3,28 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import shutil
+import statistics
 import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from agentcore.judge.evaluate import EvaluationRequest, Judge
 from agentcore.judge.result import EvaluationResult
 from agentcore.problems import Problem, Workload, load_problem
+from agentcore.selftest.canary import Canary
+from agentcore.selftest.corpus import Case, Extent, Kind, read_case
+from agentcore.selftest.report import CaseRecord
 from agentcore.vocabulary import CheckName, HardwareName, Verdict
-from tests.hacks.canary import Canary, planted
-from tests.hacks.corpus import HERE, PROBLEMS, Case, Extent, Kind, read_case
 
 TRIES = 3
+"""How often a case is put to the judge that was refused for another reason than its own, or falsely refused: another
+program on the host can spoil one evaluation. An exploit that was accepted once stays accepted."""
 NO_GAIN = 0.8
 """An exploit whose calls take at least this share of the control's has gained nothing beyond a busy CPU's noise."""
+COMPARISONS = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +36,7 @@ class CaseOutcome:
     caught: bool
     why: str
     seconds: float
+    tries: int = 1
 
     @property
     def ok(self) -> bool:
@@ -41,76 +45,104 @@ class CaseOutcome:
 
     @property
     def accepted(self) -> bool:
-        """True for an exploit that got a passing verdict, or out of its sandbox."""
-        return self.case.kind is Kind.EXPLOIT and (self.result.passed or self.why.startswith("escaped"))
+        """True for an exploit that got a passing verdict and gained by it, or got out of its sandbox."""
+        escaped = self.why.startswith("escaped")
+        return self.case.kind is Kind.EXPLOIT and (escaped or (self.result.passed and not self.caught))
 
     def line(self) -> str:
         """One line for a terminal."""
         checks = ",".join(dict.fromkeys(check.name.value for check in self.result.failed_checks())) or "-"
         word = "ok  " if self.ok else "BAD "
-        tail = f"  <- {self.why}" if self.why else ""
+        tail = f"  (try {self.tries})" if self.tries > 1 else ""
+        tail += f"  <- {self.why}" if self.why else ""
         head = f"{word} {self.case.kind.value:7} {self.case.name:36} {self.result.verdict.value:14}"
         return f"{head} {checks} {self.seconds:.1f}s{tail}"
 
-    def record(self) -> dict[str, Any]:
-        """What ``--json`` stores."""
-        return {
-            "case": self.case.name,
-            "kind": self.case.kind.value,
-            "family": self.case.family,
-            "ok": self.ok,
-            "caught": self.caught,
-            "why": self.why,
-            "seconds": round(self.seconds, 3),
-            "verdict": self.result.verdict.value,
-            "message": self.result.message,
-            "checks": [check.model_dump(mode="json") for check in self.result.failed_checks()],
-            "latency_us": [w.latency_us for w in self.result.workloads],
-        }
+    def record(self) -> CaseRecord:
+        """What the report stores."""
+        case, result = self.case, self.result
+        return CaseRecord(
+            case=case.name, kind=case.kind.value, language=case.language, family=case.family, summary=case.summary,
+            ok=self.ok, accepted=self.accepted, why=self.why, tries=self.tries, seconds=round(self.seconds, 3),
+            verdict=result.verdict, message=result.message[:400],
+            checks=list(dict.fromkeys(check.name for check in result.failed_checks())),
+            expected_checks=sorted(case.caught_by), latency_us=[w.latency_us for w in result.workloads],
+        )
 
 
-def run_case(case: Case, hardware: HardwareName, cache_dir: Path, *, problems: Path = PROBLEMS) -> CaseOutcome:
-    """Judge one case on ``hardware``. Raises what the judge raises, and ProblemError for a problem that is absent."""
+def skipped(case: Case) -> CaseRecord:
+    """The record of a case that cannot run on this host."""
+    return CaseRecord(
+        case=case.name, kind=case.kind.value, language=case.language, family=case.family, summary=case.summary,
+        ok=True, skipped=True, why=f"the Python module {case.missing()} is not installed", tries=0,
+    )
+
+
+def run_case(case: Case, judge: Judge, canary: Canary, *, sandbox: str = "auto") -> CaseOutcome:
+    """Judge one case, again where another reason than the case's own spoilt it.
+
+    Raises what the judge raises, and ProblemError or CorpusError for a problem that is absent.
+    """
     started = time.monotonic()
-    result, evidence = _judged(case, case.workloads, hardware, cache_dir, problems)
-    caught, why = assess(case, result, evidence)
-    if case.honest and result.passed and not evidence:
-        honest, _ = _judged(read_case(HERE / _file_of(case)), case.workloads, hardware, cache_dir, problems)
-        ratio = _latency(result) / _latency(honest)
-        caught = honest.passed and ratio >= NO_GAIN
-        why = "" if caught else f"accepted at {ratio:.2f} of the honest time"
-    return CaseOutcome(case, result, caught, why, time.monotonic() - started)
+    for tries in range(1, TRIES + 1):
+        canary.reset()
+        result = _judged(case, case, judge, canary, sandbox)
+        evidence = canary.evidence()
+        caught, why = assess(case, result, evidence)
+        if case.honest and result.passed and not evidence:
+            caught, why = _gained_nothing(case, result, judge, canary, sandbox)
+        outcome = CaseOutcome(case, result, caught, why, time.monotonic() - started, tries)
+        if outcome.ok or outcome.accepted:
+            break
+    return outcome
 
 
-def _judged(
-    case: Case, extent: Extent, hardware: HardwareName, cache_dir: Path, problems: Path
-) -> tuple[EvaluationResult, list[str]]:
-    """The result, and what shows that the kernel got out. Like the queue, asks again where the device was not quiet."""
-    problem = load_problem(problems / case.problem)
-    chosen = _chosen(problem, hardware, extent)
+def _gained_nothing(
+    case: Case, first: EvaluationResult, judge: Judge, canary: Canary, sandbox: str
+) -> tuple[bool, str]:
+    """Whether an exploit that passed takes as long as its honest counterpart, side by side."""
+    honest_case = read_case(case.root / f"{case.honest}{case.path.suffix}")
+    ratios: list[float] = []
+    result = first
+    for number in range(COMPARISONS):
+        honest = _judged(honest_case, case, judge, canary, sandbox)
+        if not honest.passed:
+            return False, f"accepted, and {case.honest} did not pass to compare with: {_reasons(honest)}"
+        ratios.append(_latency(result) / _latency(honest))
+        if statistics.median(ratios) >= NO_GAIN:
+            return True, ""
+        if number + 1 < COMPARISONS:
+            result = _judged(case, case, judge, canary, sandbox)
+            if not result.passed:
+                return assess(case, result, canary.evidence())
+    return False, f"accepted at {statistics.median(ratios):.2f} of the honest time"
+
+
+def _judged(case: Case, extent_of: Case, judge: Judge, canary: Canary, sandbox: str) -> EvaluationResult:
+    """One evaluation of ``case`` on the workloads that ``extent_of`` wants; again where the device was not quiet."""
+    problem = load_problem(case.problem_dir())
+    hardware, extent = judge.hardware, extent_of.workloads
+    chosen = chosen_workloads(problem, hardware, extent)
     for attempt in range(TRIES):
-        with planted() as canary, kernel_directory(case, canary) as kernel_dir:
-            result = _judge(hardware, cache_dir).evaluate(
+        with kernel_directory(case, canary) as kernel_dir:
+            result = judge.evaluate(
                 EvaluationRequest(
                     problem=problem,
                     kernel_dir=kernel_dir,
                     language=case.language,
                     hardware=hardware,
-                    cache_dir=cache_dir,
+                    cache_dir=judge.cache_dir,
+                    sandbox=sandbox,
                     quick=True,
                     heldout=extent is Extent.ALL,
                     workload_uuids=tuple(workload.uuid for workload in chosen),
+                    call_timeout_s=extent_of.timeout_s,
                 )
             )
-            evidence = canary.evidence()
         unquiet = {check.name for check in result.failed_checks()} == {CheckName.QUIET_DEVICE}
-        if evidence or not unquiet or attempt == TRIES - 1:
+        if not unquiet or attempt == TRIES - 1 or canary.evidence():
             break
-    return result, evidence
-
-
-def _file_of(case: Case) -> str:
-    return case.honest + case.path.suffix
+    return result
 
 
 def _latency(result: EvaluationResult) -> float:
@@ -153,13 +185,7 @@ def kernel_directory(case: Case, canary: Canary) -> Iterator[Path]:
         yield directory
 
 
-@functools.lru_cache(maxsize=1)
-def _judge(hardware: HardwareName, cache_dir: Path) -> Judge:
-    """One judge for all cases, as between the evaluations of a worker: it also shows what one case does to the next."""
-    return Judge(hardware, cache_dir)
-
-
-def _chosen(problem: Problem, hardware: HardwareName, extent: Extent) -> list[Workload]:
+def chosen_workloads(problem: Problem, hardware: HardwareName, extent: Extent) -> list[Workload]:
     """The workloads that a case needs, smallest first."""
     workloads = sorted(problem.workloads_for(hardware), key=_volume)
     match extent:

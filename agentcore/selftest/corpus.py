@@ -1,24 +1,26 @@
-"""Discovers the cases beside it, checks their headers, and says what the judge made of one.
+"""Discovers the cases of a cheat corpus, checks their headers, and finds what they need. Judges nothing.
 
 A case is one file, ``<language>/<name>.<cpp|cu|py>``, that opens with comment lines ``// key: value`` (``#`` in
 Python), a blank comment line, and free text saying how the cheat works. Dropping a file in is all it takes. Keys:
 
 ``case``        exploit (must be refused, for the right reason), control (honest, must pass) or fault (honest but
                 broken, must be refused without being called a cheat)
-``problem``     a directory of ``problems/``
-``language``    cpp, cuda or torch
-``hardware``    cpu or gpu
+``problem``     a directory of the corpus's own ``problems/``, or else of the checkout's
+``language``    the name of the directory the file lies in
+``hardware``    cpu, gpu or any (both)
 ``family``      one of FAMILIES
 ``caught-by``   check names, any of which may catch it (exploits and faults)
 ``honest``      the control an exploit must beat to count as accepted, where the judge leaves it nothing to gain
 ``verdict``     acceptable verdicts (exploits and faults)
 ``workloads``   smallest (default), largest, both, all: which of the problem's workloads to run
-
-Not for judging: `agentcore.judge` does that, and only its result is read here.
+``requires``    a Python module without which the case is skipped (triton and cute cases name theirs by their language)
+``timeout-s``   how long a call may take, for cases that hang on purpose
 """
 
 from __future__ import annotations
 
+import hashlib
+import importlib.util
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -28,22 +30,22 @@ from typing import TypeVar
 
 from agentcore.vocabulary import CheckName, HardwareName, Language, Verdict
 
-HERE = Path(__file__).resolve().parent
-INCLUDE = HERE / "include"
-PROBLEMS = HERE.parent.parent / "problems"
-
 FAMILIES = frozenset({"correctness", "inputs", "timing", "replay", "process", "compile", "environment", "honest"})
 
 E = TypeVar("E", bound=StrEnum)
 
-_SUFFIXES = {".cpp": Language.CPP, ".cu": Language.CUDA, ".py": Language.TORCH}
-_KEYS = frozenset({"case", "problem", "language", "hardware", "family", "caught-by", "verdict", "workloads", "honest"})
+_KEYS = frozenset({
+    "case", "problem", "language", "hardware", "family", "caught-by", "verdict", "workloads", "honest", "requires",
+    "timeout-s",
+})
+_HARDWARE = {"cpu": (False,), "gpu": (True,), "any": (False, True)}
+_NEEDED_BY = {Language.TRITON: "triton", Language.CUTE: "cutlass"}
 _LOCAL_INCLUDE = re.compile(r'^\s*#\s*include\s+"([\w.]+)"', re.MULTILINE)
 _MADE_ELSEWHERE = frozenset({"problem.h", "canary.h"})
 
 
 class CorpusError(ValueError):
-    """A case file whose header is wrong; the message names the file and the key."""
+    """No corpus where one was looked for, or a case whose header is wrong; names the place and what to do."""
 
 
 class Kind(StrEnum):
@@ -70,40 +72,94 @@ class Case:
     kind: Kind
     problem: str
     language: Language
-    on_gpu: bool
+    on_gpu: tuple[bool, ...]
     family: str
     caught_by: frozenset[CheckName]
     verdicts: frozenset[Verdict]
     workloads: Extent
     summary: str
     honest: str = ""
+    requires: str = ""
+    timeout_s: float | None = None
 
     def runs_on(self, hardware: HardwareName) -> bool:
-        return self.on_gpu == hardware.is_gpu
+        return hardware.is_gpu in self.on_gpu
+
+    @property
+    def root(self) -> Path:
+        """The corpus the case belongs to."""
+        return self.path.parent.parent
+
+    def problem_dir(self) -> Path:
+        """The corpus's own problem of that name, or the checkout's. Raises CorpusError where neither is there."""
+        for parent in (self.root / "problems", self.root.parent.parent / "problems"):
+            if (parent / self.problem / "definition.json").is_file():
+                return parent / self.problem
+        raise CorpusError(
+            f"{self.path}: problem {self.problem!r} is neither in {self.root / 'problems'} nor in the checkout's"
+            " problems/"
+        )
+
+    def missing(self) -> str:
+        """The Python module this case needs and this host lacks, or ''."""
+        module = self.requires or _NEEDED_BY.get(self.language, "")
+        return module if module and importlib.util.find_spec(module) is None else ""
 
     def needs_canary(self) -> bool:
         return "KY_CANARY" in self.path.read_text()
 
     def local_headers(self) -> list[Path]:
-        """The headers of ``include/`` that the case includes, directly or through another."""
+        """The headers of ``include/`` that the case includes, directly or through another. Raises CorpusError."""
+        include = self.root / "include"
         pending, found = [self.path], dict[str, Path]()
         while pending:
             for name in _LOCAL_INCLUDE.findall(pending.pop().read_text()):
                 if name in _MADE_ELSEWHERE or name in found:
                     continue
-                header = INCLUDE / name
+                header = include / name
                 if header.is_file():
                     found[name] = header
                     pending.append(header)
                 else:
-                    raise CorpusError(f"{self.path}: includes {name!r}, which is not in {INCLUDE}")
+                    raise CorpusError(f"{self.path}: includes {name!r}, which is not in {include}")
         return list(found.values())
 
 
-def discover(root: Path = HERE) -> list[Case]:
-    """Every case at ``root``, sorted by name. Raises CorpusError for the first header that is wrong."""
-    files = sorted(f for d in ("cpp", "cuda", "torch") for f in (root / d).glob("*") if f.suffix in _SUFFIXES)
-    return [read_case(file) for file in files]
+def default_root() -> Path:
+    """``tests/hacks`` of the checkout this package runs from. Raises CorpusError for an installed package."""
+    root = Path(__file__).resolve().parents[2] / "tests" / "hacks"
+    if not root.is_dir():
+        raise CorpusError(
+            f"there is no cheat corpus at {root}: it is part of the repository, not of the installed package. Run this"
+            " in a checkout (pip install -e .), or give --corpus CHECKOUT/tests/hacks"
+        )
+    return root
+
+
+def discover(root: Path) -> list[Case]:
+    """Every case of the corpus at ``root``, sorted by name. Raises CorpusError for the first header that is wrong."""
+    files = [
+        file for language in Language for file in (root / language.value).glob("*")
+        if file.suffix == Path(language.source_name).suffix and not file.name.startswith("_")
+    ]
+    cases = [read_case(file) for file in sorted(files)]
+    if not cases:
+        raise CorpusError(f"{root} holds no case: one is a file such as {root}/cpp/NAME.cpp with a header")
+    names = {case.name: case for case in cases}
+    for case in cases:
+        if case.honest and case.honest not in names:
+            raise CorpusError(f"{case.path}: honest names {case.honest!r}, which is no case of {root}")
+    return cases
+
+
+def digest(cases: Iterable[Case]) -> str:
+    """SHA-256 over the names and sources of cases and the headers they include: which corpus a result is of."""
+    found = hashlib.sha256()
+    for case in cases:
+        for file in (case.path, *sorted(case.local_headers())):
+            data = file.read_bytes()
+            found.update(f"{file.relative_to(case.root)}\0{len(data)}\0".encode() + data)
+    return found.hexdigest()
 
 
 def read_case(path: Path) -> Case:
@@ -114,11 +170,11 @@ def read_case(path: Path) -> Case:
         raise CorpusError(f"{path}: unknown key {', '.join(sorted(unknown))!r}; known: {', '.join(sorted(_KEYS))}")
     kind = _one_of(path, header, "case", Kind)
     language = _one_of(path, header, "language", Language)
-    if language is not _SUFFIXES[path.suffix] or language.value != path.parent.name:
+    if path.suffix != Path(language.source_name).suffix or language.value != path.parent.name:
         raise CorpusError(f"{path}: language {language.value!r} belongs in {language.value}/, with its own suffix")
-    hardware = header.get("hardware")
-    if hardware not in ("cpu", "gpu"):
-        raise CorpusError(f"{path}: hardware must be cpu or gpu, not {hardware!r}")
+    hardware = header.get("hardware", "")
+    if hardware not in _HARDWARE:
+        raise CorpusError(f"{path}: hardware must be one of {', '.join(_HARDWARE)}, not {hardware!r}")
     if header.get("family") not in FAMILIES:
         raise CorpusError(f"{path}: family must be one of {', '.join(sorted(FAMILIES))}")
     caught_by = _some_of(path, header, "caught-by", CheckName)
@@ -133,22 +189,21 @@ def read_case(path: Path) -> Case:
         raise CorpusError(f"{path}: says nowhere how it works; add free text after an empty comment line")
     if "problem" not in header:
         raise CorpusError(f"{path}: problem is missing")
-    extent = Extent(header["workloads"]) if header.get("workloads") in list(Extent) else None
-    if "workloads" in header and extent is None:
-        raise CorpusError(f"{path}: workloads must be one of {', '.join(Extent)}")
     return Case(
         name=f"{language.value}/{path.stem}",
         path=path,
         kind=kind,
         problem=header["problem"],
         language=language,
-        on_gpu=hardware == "gpu",
+        on_gpu=_HARDWARE[hardware],
         family=header["family"],
         caught_by=caught_by,
         verdicts=verdicts,
-        workloads=extent or Extent.SMALLEST,
+        workloads=_one_of(path, {"workloads": Extent.SMALLEST, **header}, "workloads", Extent),
         summary=text,
         honest=header.get("honest", ""),
+        requires=header.get("requires", ""),
+        timeout_s=_seconds(path, header),
     )
 
 
@@ -195,3 +250,15 @@ def _some_of(path: Path, header: Mapping[str, str], key: str, kind: type[E]) -> 
         return frozenset(kind(word) for word in words)
     except ValueError as error:
         raise CorpusError(f"{path}: {key}: {error}; known: {', '.join(kind)}") from None
+
+
+def _seconds(path: Path, header: Mapping[str, str]) -> float | None:
+    if "timeout-s" not in header:
+        return None
+    try:
+        seconds = float(header["timeout-s"])
+    except ValueError:
+        seconds = 0.0
+    if not 0 < seconds <= 120:
+        raise CorpusError(f"{path}: timeout-s must be a number of seconds up to 120, not {header['timeout-s']!r}")
+    return seconds

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import secrets
 import shutil
+import signal
 import socket
 import tempfile
 import threading
@@ -19,6 +21,8 @@ from pathlib import Path
 
 ANSWER = 42
 """What the bait header defines: a kernel that could read it at compile time knows this number."""
+
+_BAIT = frozenset({"bait.txt", "bait.h", "bait.sock"})
 
 
 @dataclass
@@ -54,15 +58,30 @@ class Canary:
         return source
 
     def evidence(self) -> list[str]:
-        """What shows that a kernel got out: connections, files, processes. Empty when it was held."""
+        """What shows that a kernel got out since the last reset: connections, files, processes. Empty when held."""
         found = list(self.touched)
-        expected = {"bait.txt", "bait.h", "bait.sock"}
-        found += [f"the file {p.name} appeared on the host" for p in self.directory.iterdir() if p.name not in expected]
+        found += [f"the file {p.name} appeared on the host" for p in self.directory.iterdir() if p.name not in _BAIT]
+        found += [f"process {pid} outlived the evaluation" for pid in self._escaped()]
+        return found
+
+    def reset(self) -> None:
+        """Forget what one case did, so that the next is not blamed: visits, files, and processes that got out."""
+        self.touched.clear()
+        for path in self.directory.iterdir():
+            if path.name not in _BAIT:
+                if path.is_dir() and not path.is_symlink():
+                    shutil.rmtree(path, ignore_errors=True)
+                else:
+                    path.unlink(missing_ok=True)
+        for pid in self._escaped():
+            with contextlib.suppress(OSError):
+                os.kill(pid, signal.SIGKILL)
+
+    def _escaped(self) -> Iterator[int]:
         for comm in Path("/proc").glob("[0-9]*/comm"):
             with contextlib.suppress(OSError):
                 if comm.read_text().strip() == f"ky-{self.token}":
-                    found.append(f"process {comm.parent.name} outlived the evaluation")
-        return found
+                    yield int(comm.parent.name)
 
 
 @contextlib.contextmanager

@@ -1,0 +1,97 @@
+"""Runs a corpus on one device: builds every case in parallel, then puts one after another to one judge."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+
+from agentcore.build import build
+from agentcore.judge.device_lock import device_lease
+from agentcore.judge.evaluate import Judge
+from agentcore.problems import load_problem
+from agentcore.sandbox import find_sandbox
+from agentcore.selftest import corpus
+from agentcore.selftest.canary import Canary, planted
+from agentcore.selftest.corpus import Case
+from agentcore.selftest.outcome import kernel_directory, run_case, skipped
+from agentcore.selftest.report import CaseRecord, SelfTestReport, Summary
+from agentcore.vocabulary import HardwareName
+
+
+@dataclass(frozen=True, slots=True)
+class SelfTest:
+    """What to run. ``only`` selects cases by a part of their name; ``jobs`` builds at a time (None: one a core)."""
+
+    hardware: HardwareName
+    root: Path
+    cache_dir: Path
+    only: str = ""
+    sandbox: str = "auto"
+    jobs: int | None = None
+    say: Callable[[str], None] = field(default=lambda _line: None)
+
+    def cases(self) -> list[Case]:
+        """The cases to run. Raises CorpusError: no corpus, a wrong header, an absent problem, or none selected."""
+        found = corpus.select(corpus.discover(self.root), self.hardware, self.only)
+        if not found:
+            raise corpus.CorpusError(f"{self.root} has no case for {self.hardware} whose name contains {self.only!r}")
+        for case in found:
+            case.problem_dir()
+        return found
+
+    def run(self) -> SelfTestReport:
+        """Run them. Raises what the judge's constructor and the sandbox raise, and CorpusError."""
+        cases = self.cases()
+        started, begun = datetime.now(UTC), time.monotonic()
+        kind = find_sandbox(self.sandbox).kind
+        if kind == "none":
+            raise ValueError("the cheat corpus is hostile code: it is never run without a sandbox")
+        judge = Judge(self.hardware, self.cache_dir)
+        records: list[CaseRecord] = []
+        stamp = judge.target.stamp(kind, "", [])
+        with planted() as canary:
+            self._build(cases, judge, canary)
+            for case in cases:
+                if module := case.missing():
+                    record, line = skipped(case), f"skip {case.kind.value:7} {case.name:36} no Python module {module}"
+                else:
+                    outcome = run_case(case, judge, canary, sandbox=self.sandbox)
+                    record, line = outcome.record(), outcome.line()
+                    # Python kernels have no compiler to name.
+                    if outcome.result.stamp.compiler or not stamp.compiler:
+                        stamp = outcome.result.stamp
+                self.say(line)
+                records.append(record)
+        return SelfTestReport(
+            hardware=self.hardware, stamp=stamp, started_at=started, seconds=round(time.monotonic() - begun, 3),
+            complete=not self.only, corpus_digest=corpus.digest(cases), summary=Summary.of(records), cases=records,
+        )
+
+    def _build(self, cases: Sequence[Case], judge: Judge, canary: Canary) -> None:
+        """Fill the build cache, so that the device does not wait for compilers. Failures show when a case is judged."""
+        begun = time.monotonic()
+        sandbox = find_sandbox(self.sandbox)
+        compiled = [case for case in cases if case.language.is_compiled]
+
+        def one(case: Case) -> None:
+            with kernel_directory(case, canary) as directory:
+                build(
+                    directory, load_problem(case.problem_dir()), case.language, self.hardware,
+                    cache_dir=self.cache_dir / "builds", sandbox=sandbox,
+                )
+
+        with ExitStack() as stack:
+            if judge.target.builds_disturb:
+                stack.enter_context(device_lease(judge.target.device_uuid))
+            pool = stack.enter_context(ThreadPoolExecutor(self.jobs or os.cpu_count() or 1))
+            for _ in pool.map(one, compiled):
+                pass
+        took_s = time.monotonic() - begun
+        self.say(f"{len(compiled)} of {len(cases)} cases built in {took_s:.1f} s, sandbox {sandbox.kind}")
+

@@ -1,0 +1,124 @@
+"""``kernelyard selftest`` as an operator runs it: a corpus in, lines, a summary, a file and an exit status out."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from agentcore.selftest.corpus import default_root
+from agentcore.selftest.report import SelfTestReport
+from agentcore.vocabulary import Verdict
+
+REPOSITORY = default_root().parents[1]
+
+IN_PYTHON = '''# case: {kind}
+# problem: rmsnorm_h4096
+# language: torch
+# hardware: cpu
+# family: {family}
+{caught}#
+# {how}
+import torch
+
+
+def run(x, weight, y):
+    values = x.float()
+    y.copy_({factor} * values * torch.rsqrt(values.square().mean(-1, keepdim=True) + 1e-5) * weight.float())
+'''
+
+
+def corpus(tmp_path: Path, *names: str) -> Path:
+    """A checkout with some of the real cases: what a dropped in file joins."""
+    root = tmp_path / "tests" / "hacks"
+    shutil.copytree(default_root() / "include", root / "include")
+    shutil.copytree(REPOSITORY / "problems" / "rmsnorm_h4096", tmp_path / "problems" / "rmsnorm_h4096")
+    for name in names:
+        (root / name).parent.mkdir(exist_ok=True)
+        shutil.copy(default_root() / name, root / name)
+    return root
+
+
+def selftest(*arguments: str | Path, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "agentcore.cli", "selftest", *map(str, arguments)], check=False, capture_output=True,
+        text=True, cwd=cwd or REPOSITORY, env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
+    )
+
+
+def run(root: Path, tmp_path: Path, *arguments: str) -> tuple[subprocess.CompletedProcess[str], SelfTestReport]:
+    out = tmp_path / "out" / "selftest.json"
+    done = selftest("--hardware", "cpu", "--corpus", root, "--json", out, "--cache-dir", tmp_path / "cache", *arguments)
+    assert out.is_file(), done.stderr
+    return done, SelfTestReport.model_validate_json(out.read_text())
+
+
+def test_a_good_host_passes_and_a_file_dropped_in_is_a_new_cheat(tmp_path: Path) -> None:
+    root = corpus(tmp_path, "cpp/control_vector.cpp", "cpp/zeros.cpp")
+    done, report = run(root, tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert report.passed and report.complete
+    assert [case.case for case in report.cases] == ["cpp/control_vector", "cpp/zeros"]
+    assert json.loads(done.stdout.splitlines()[-1]) == report.summary.model_dump()
+    assert report.stamp.device_uuid.startswith("CPU-") and report.stamp.sandbox in ("bubblewrap", "unshare")
+    assert "sandbox " in done.stdout
+
+    (root / "torch").mkdir()
+    (root / "torch" / "fresh_trick.py").write_text(IN_PYTHON.format(
+        kind="exploit", family="correctness", how="A tenth too large.", factor="1.1",
+        caught="# caught-by: matches-reference\n# verdict: incorrect\n",
+    ))
+    done, again = run(root, tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    (added,) = [case for case in again.cases if case.case == "torch/fresh_trick"]
+    assert added.ok and added.verdict is Verdict.INCORRECT and again.summary.exploits == 2
+    assert again.corpus_digest != report.corpus_digest
+
+
+def test_an_accepted_cheat_and_a_refused_control_fail_the_host_and_are_named(tmp_path: Path) -> None:
+    root = corpus(tmp_path)
+    (root / "torch").mkdir()
+    # What the judge makes of these two is right; the corpus claims otherwise.
+    for name, kind, factor in (("right", "exploit", "1.0"), ("wrong", "control", "1.1")):
+        caught = "# caught-by: matches-reference\n# verdict: incorrect\n" if kind == "exploit" else ""
+        (root / "torch" / f"{name}.py").write_text(IN_PYTHON.format(
+            kind=kind, family="honest", how="Mislabelled.", factor=factor, caught=caught
+        ))
+    done, report = run(root, tmp_path)
+    assert done.returncode == 1
+    assert (report.summary.accepted, report.summary.refused) == (1, 1)
+    assert not report.passed
+    bad = [line for line in done.stdout.splitlines() if line.startswith("BAD")]
+    assert len(bad) == 2 and "accepted" in bad[0] and "false alarm" in bad[1]
+
+
+def test_a_part_of_the_corpus_is_no_pass_and_an_empty_part_is_an_error(tmp_path: Path) -> None:
+    root = corpus(tmp_path, "cpp/control_vector.cpp", "cpp/zeros.cpp", "cuda/does_nothing.cu")
+    done, report = run(root, tmp_path, "--only", "zeros")
+    assert done.returncode == 0
+    assert not report.complete and not report.passed and report.summary.exploits == 1
+    done = selftest("--hardware", "cpu", "--corpus", root, "--only", "does_nothing")
+    assert done.returncode == 2 and "does_nothing" in done.stderr
+
+
+@pytest.mark.parametrize(("arguments", "says"), [
+    (["--corpus", "/nowhere"], "holds no case"),
+    (["--sandbox", "none"], "invalid choice: 'none'"),
+])
+def test_what_cannot_be_run_is_said_in_one_line(arguments: list[str], says: str) -> None:
+    done = selftest("--hardware", "cpu", *arguments)
+    assert done.returncode == 2 and says in done.stderr and "Traceback" not in done.stderr
+
+
+def test_an_installed_package_without_its_checkout_says_what_to_do(tmp_path: Path) -> None:
+    shutil.copytree(REPOSITORY / "agentcore", tmp_path / "agentcore", ignore=shutil.ignore_patterns("__pycache__"))
+    done = subprocess.run(
+        [sys.executable, "-m", "agentcore.cli", "selftest", "--hardware", "cpu"], check=False, capture_output=True,
+        text=True, cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(tmp_path)},
+    )
+    assert done.returncode == 2 and "--corpus" in done.stderr and "Traceback" not in done.stderr
