@@ -132,6 +132,7 @@ INSTALLED_APPS = [
     "portal.campaigns",
     "portal.attempts",
     "portal.evaluations",
+    "portal.devices",
     "portal.solutions",
     "portal.events",
     "portal.githttp",

@@ -41,6 +41,13 @@ class JudgeTimeout(JudgeFailure):
     """The judge did not finish by the deadline and was killed with everything it had started."""
 
 
+def judge_environment() -> dict[str, str]:
+    """What a judge needs of the worker's environment, by name, so that a secret of any other name stays out."""
+    package_root = str(Path(__file__).resolve().parents[2])
+    kept = {k: v for k, v in os.environ.items() if k in _KEPT or k.startswith(_KEPT_PREFIXES)}
+    return {**kept, "PYTHONPATH": package_root, "PYTHONUNBUFFERED": "1"}
+
+
 class JudgeService:
     """One judge process for one hardware class. Not thread-safe; a context manager.
 
@@ -140,7 +147,7 @@ class JudgeService:
                     str(self.cache_dir), "--sandbox", self.sandbox, "--answer-fd", str(writing),
                 ],
                 stdin=subprocess.PIPE, stdout=log or subprocess.DEVNULL, stderr=log or None, pass_fds=[writing],
-                start_new_session=True, env=self._environment(),
+                start_new_session=True, env=judge_environment(),
             )
         except BaseException:
             os.close(reading)
@@ -153,13 +160,6 @@ class JudgeService:
         answer = self._answer(deadline, lambda: False)
         if answer["op"] != "ready":
             raise JudgeDied(f"the judge began with {answer!r:.200}")
-
-    @staticmethod
-    def _environment() -> dict[str, str]:
-        """What a judge needs of the worker's environment, by name, so that a secret of any other name stays out."""
-        package_root = str(Path(__file__).resolve().parents[2])
-        kept = {k: v for k, v in os.environ.items() if k in _KEPT or k.startswith(_KEPT_PREFIXES)}
-        return {**kept, "PYTHONPATH": package_root, "PYTHONUNBUFFERED": "1"}
 
     def _answer(self, deadline: float, should_abort: Callable[[], bool]) -> dict[str, Any]:
         while b"\n" not in self._buffer:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from django.contrib import admin, messages
 from django_q.models import Failure, OrmQ, Schedule, Success
 
+from portal.devices import tasks
 from portal.evaluations import queue
 from portal.evaluations.models import CheckResult, Device, Evaluation, WorkloadResult
 from portal.evaluations.rerun import rerun_evaluation
@@ -74,3 +75,13 @@ class EvaluationAdmin(ReadOnlyAdmin):
 class DeviceAdmin(ReadOnlyAdmin):
     list_display = ["uuid", "hardware", "name", "host", "driver", "sandbox", "first_seen_at", "last_seen_at"]
     list_filter = ["hardware", "host", "sandbox"]
+    actions = ["selftest"]
+
+    @admin.action(description="Run the self-test (every known cheat) on their hosts", permissions=["rerun"])
+    def selftest(self, request, queryset) -> None:
+        for device in queryset:
+            tasks.ask(device, request.user)
+        self.message_user(
+            request, f"{len(queryset)} self-tests are asked for; each takes some minutes and shows on the fleet page.",
+            messages.SUCCESS,
+        )

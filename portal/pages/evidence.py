@@ -13,6 +13,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from agentcore.judge.result import BuildReport, EnvironmentStamp, EvaluationResult
+from portal.devices.standing import Standing, standing
 from portal.evaluations.models import Evaluation
 from portal.pages import charts, formatting, listings, tables, text
 from portal.pages.tables import Column, Table
@@ -37,6 +38,7 @@ class Evidence:
     build_log: text.Shown | None = None
     runner_log: text.Shown | None = None
     stamp: list[tuple[str, str]] = field(default_factory=list)
+    standing: Standing | None = None
     assumptions: list[str] = field(default_factory=list)
     seconds: list[tuple[str, str]] = field(default_factory=list)
 
@@ -47,10 +49,11 @@ class Evidence:
 
 
 def gather(evaluation: Evaluation) -> Evidence:
-    """Two queries: workloads and checks."""
+    """Three queries: workloads, checks, and the device's newest self-test."""
     rows = list(evaluation.workloads.all())
     checks = list(evaluation.checks.all())
     result = _result(evaluation)
+    measured_on = evaluation.device_uuid if evaluation.latency_geomean_us else ""
     raw = evaluation.result if isinstance(evaluation.result, dict) else {}
     details = {
         (str(w.get("uuid", "")), bool(w.get("heldout"))): w
@@ -60,6 +63,7 @@ def gather(evaluation: Evaluation) -> Evidence:
     found = Evidence(
         evaluation=evaluation, stats=_stats(evaluation, public), message=text.block(evaluation.message, lines=40),
         checks=listings.checks(checks), checked=len(checks), failed=sum(check.status == "fail" for check in checks),
+        standing=standing(measured_on, evaluation.harness_version) if measured_on else None,
     )
     if public:
         found.workloads = listings.workloads(public, details, caption_hidden=True)
@@ -89,7 +93,7 @@ def _from_result(found: Evidence, result: EvaluationResult) -> None:
         found.build_log = text.block(result.build.log)
         found.resources = _resources(result.build)
     found.runner_log = text.block(result.runner_log, keep="end")
-    found.stamp = _stamp(result.stamp)
+    found.stamp = stamp_pairs(result.stamp)
     found.seconds = [(text.label(name, 40), formatting.seconds(value)) for name, value in
                      list(result.seconds.items())[:20]]
     seen: dict[str, None] = {}
@@ -135,7 +139,7 @@ def _resources(build: BuildReport) -> Table | None:
                  row_class=lambda r: "is-fail" if r.spill_store_bytes or r.spill_load_bytes else "")
 
 
-def _stamp(stamp: EnvironmentStamp) -> list[tuple[str, str]]:
+def stamp_pairs(stamp: EnvironmentStamp) -> list[tuple[str, str]]:
     """Names and values, without the ones that were not recorded."""
     def spread(values: list[Any], unit: str) -> str:
         if not values:

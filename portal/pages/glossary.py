@@ -56,6 +56,9 @@ TERMS: tuple[Term, ...] = (
          "outlived several claims ends as an infra error."),
     Term("priority", "priority", "Who goes first in the queue: a rerun asked for by an engineer, then baselines, then "
          "agents' attempts."),
+    Term("self-test", "self-test", "A run of every known cheat, and of honest kernels that look suspicious, against "
+         "the judge of one device: no cheat may pass, no honest kernel may be refused. Results of a device that never "
+         "passed one carry a warning; those of one that failed cannot be merged."),
     Term("stamp", "environment stamp", "Device, driver, compiler, clocks and harness behind a number. Numbers with "
          "different stamps are shown together and never silently compared."),
     Term("canary", "canary", "A known kernel timed before and after the candidate. When it is slow, the device was "

@@ -3,7 +3,18 @@
 from django.contrib.auth import views as auth
 from django.urls import path
 
-from portal.pages.views import actions, attempts, campaigns, evaluations, events, fleet, glossary, problems, solutions
+from portal.pages.views import (
+    actions,
+    attempts,
+    campaigns,
+    devices,
+    evaluations,
+    events,
+    fleet,
+    glossary,
+    problems,
+    solutions,
+)
 
 urlpatterns = [
     path("", campaigns.home, name="home"),
@@ -21,6 +32,8 @@ urlpatterns = [
     path("evaluations/<int:pk>/rerun", actions.evaluation_rerun, name="evaluation-rerun"),
     path("solutions/", solutions.solution_list, name="solution-list"),
     path("fleet/", fleet.device_list, name="device-list"),
+    path("fleet/devices/<int:pk>/", devices.device_detail, name="device-detail"),
+    path("fleet/selftests/<int:pk>/", devices.selftest_detail, name="selftest-detail"),
     path("events/", events.event_list, name="event-list"),
     path("glossary/", glossary.glossary, name="glossary"),
     path("login/", auth.LoginView.as_view(template_name="accounts/login.html", extra_context={"title": "Log in"}),

@@ -11,6 +11,7 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from agentcore.vocabulary import Verdict
+from portal.devices import standing
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,9 +78,15 @@ CHANGES: dict[str, Look] = {
     "unproven": Look("unproven", "≈", "circle-open", "idle", "the difference lies within the noise"),
     "incomparable": Look("incomparable", "≠", "x-open", "idle", "the two measurements say nothing about one another"),
 }
+SELFTESTS: dict[str, Look] = {
+    standing.PASSED: Look(standing.PASSED, "●", "circle", "good", "every known cheat refused, honest kernels passed"),
+    standing.FAILED: Look(standing.FAILED, "✕", "x", "bad", "a cheat was accepted, or honest work refused"),
+    standing.OUTDATED: Look(standing.OUTDATED, "◌", "circle-open", "warn", "passed, but with another harness version"),
+    standing.NEVER: Look(standing.NEVER, "▲", "triangle-up", "warn", "nobody knows whether its judge refuses cheats"),
+}
 
 _ALL = {
-    **STATES, **CHANGES, **CHECKS, **DECISIONS, **CAMPAIGN_STATES,
+    **SELFTESTS, **STATES, **CHANGES, **CHECKS, **DECISIONS, **CAMPAIGN_STATES,
     **{str(verdict): shown for verdict, shown in VERDICTS.items()},
 }
 

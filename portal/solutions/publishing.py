@@ -19,6 +19,7 @@ from agentcore.problems import ProblemError, load_problem
 from agentcore.vocabulary import AttemptRef, HardwareName, Language, Verdict
 from portal.attempts.models import Attempt
 from portal.attempts.repository import problem_files
+from portal.devices import standing as devices
 from portal.evaluations import scores
 from portal.evaluations.models import Evaluation
 from portal.events.models import log as log_event
@@ -75,6 +76,9 @@ def obstacles(attempt: Attempt, evaluation: Evaluation) -> list[str]:
     result = EvaluationResult.model_validate(evaluation.result)
     if result.stamp.sandbox in ("", "none"):
         found.append("the evaluation ran without a sandbox, so nothing it says can be trusted")
+    trust = devices.standing(evaluation.device_uuid, evaluation.harness_version)
+    if trust.word == devices.FAILED:
+        found.append(f"{trust.warning} Nothing measured there can be merged until it passes one")
     failed = sorted({check.name.value for check in result.failed_checks()})
     if failed:
         found.append(f"checks failed: {', '.join(failed)}")

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import timedelta
+from typing import Any
 
 from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 
+from agentcore.judge.version import HARNESS_VERSION
 from agentcore.vocabulary import HardwareName
+from portal.devices import standing
+from portal.devices.models import SelfTest
 from portal.evaluations.models import Device, Evaluation
-from portal.pages import listings, live, queries, tables
+from portal.pages import formatting, listings, live, queries, tables
 from portal.pages.tables import Column, Table
+from portal.pages.views.devices import device_url
 
 WAITING_SHOWN = 50
 SEEN_LATELY = timedelta(minutes=15)
@@ -22,6 +28,12 @@ def device_list(request: HttpRequest) -> HttpResponse:
         return same
     now = timezone.now()
     devices = list(Device.objects.all())
+    newest = standing.latest([device.uuid for device in devices])
+    standings = {d.uuid: standing.judge(newest.get(d.uuid), HARNESS_VERSION) for d in devices}
+
+    def tested(device: Device) -> SelfTest | None:
+        return newest.get(device.uuid)
+
     depth = queries.pending_counts(Evaluation.objects.all())
     known = {device.hardware for device in devices} | set(depth)
     queue = [
@@ -36,7 +48,7 @@ def device_list(request: HttpRequest) -> HttpResponse:
         Column("queued", "queued", lambda q: q["queued"], numeric=True),
     ], queue, compact=True, empty="No device has reported yet and nothing waits. Start a worker: manage.py qcluster.")
     device_table = Table("devices", "Devices", [
-        Column("name", "device", lambda d: d.name),
+        Column("name", "device", lambda d: d.name, link=device_url),
         Column("hardware", "hardware", lambda d: d.hardware),
         Column("host", "host", lambda d: d.host),
         Column("driver", "driver", lambda d: d.driver),
@@ -45,6 +57,13 @@ def device_list(request: HttpRequest) -> HttpResponse:
         Column("last_seen_at", "last result (UTC)", lambda d: d.last_seen_at, css="nowrap"),
         Column("seen_lately", "lately", lambda d: now - d.last_seen_at < SEEN_LATELY,
                lambda v, _: "active" if v else "quiet"),
+        Column("selftest", "self-test", lambda d: standings[d.uuid].word, tables.badge, term="self-test",
+               link=lambda d: tested(d) and tested(d).get_absolute_url()),
+        Column("accepted", "cheats accepted", lambda d: tested(d) and tested(d).accepted, _of("exploits", tested),
+               numeric=True),
+        Column("refused", "honest refused", lambda d: tested(d) and tested(d).refused, _of("controls", tested),
+               numeric=True),
+        Column("selftest_at", "self-test at (UTC)", lambda d: tested(d) and tested(d).started_at, css="nowrap"),
     ], devices, empty="No device has reported a result yet.")
     pending = queries.lightly(Evaluation.objects.filter(state__in=queries.PENDING)).order_by(
         "-state", "-priority", "queued_at", "id"
@@ -67,5 +86,15 @@ def device_list(request: HttpRequest) -> HttpResponse:
     ], pending[:WAITING_SHOWN], empty="Nothing is running and nothing waits.")
     context = {"title": "Fleet", "live": watched, "queue": queue_table, "devices": device_table, "work": work_table,
                "hidden": max(0, watched.waiting + watched.running - WAITING_SHOWN)}
+    context["untested"] = [device for device in devices if standings[device.uuid].warning]
     return tables.respond(request, "fleet/list.html", context, device_table, queue_table, work_table,
                           fragment="fleet/_body.html")
+
+
+def _of(total: str, tested: Callable[[Device], SelfTest | None]) -> Callable[[Any, Device], str]:
+    """Shows a count with what it is a part of."""
+    def show(value: Any, device: Device) -> str:
+        row = tested(device)
+        return formatting.NOTHING if row is None else f"{value} / {getattr(row, total)}"
+
+    return show
