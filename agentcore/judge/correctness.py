@@ -38,20 +38,22 @@ Outputs = Mapping[str, torch.Tensor]
 
 
 def compare_all(calls: Sequence[tuple[Outputs, Outputs]], tolerance: Tolerance) -> list[Comparison]:
-    """Compare (got, want) of many calls at the price of one wait for the device.
+    """Compare (got, want) of many calls of one workload, shapes alike, at the price of one wait for the device.
 
     Agreement is settled from a few sums per output; whatever is not plainly right is looked at closely by
     :func:`compare`, whose answer is the one that counts.
     """
-    glances = [_glance(got[name], reference, tolerance) for got, want in calls for name, reference in want.items()]
-    if not glances:
+    if not calls or not calls[0][1]:
         return [Comparison(1.0, 0.0, 0.0) for _ in calls]
-    seen = iter(torch.stack(glances).cpu().tolist())
+    names = list(calls[0][1])
+    columns = torch.stack([
+        _glance([got[name] for got, _ in calls], [want[name] for _, want in calls], tolerance) for name in names
+    ], dim=1)
+    seen = columns.cpu().tolist()
     # An error that is not finite is never plain: an infinite reference makes an infinite allowance.
     cap = sys.float_info.max if tolerance.max_error_cap is None else tolerance.max_error_cap
     found: list[Comparison] = []
-    for got, want in calls:
-        rows = [next(seen) for _ in want]
+    for (got, want), rows in zip(calls, seen, strict=True):
         if all(wrong == 0 and worst <= cap for wrong, worst, _relative in rows):
             found.append(Comparison(
                 1.0, max((r[1] for r in rows), default=0.0),
@@ -62,26 +64,42 @@ def compare_all(calls: Sequence[tuple[Outputs, Outputs]], tolerance: Tolerance) 
     return found
 
 
-def _glance(got: torch.Tensor, want: torch.Tensor, tolerance: Tolerance) -> torch.Tensor:
-    """(elements not plainly right, largest error, largest relative error), left on the device.
+GLANCE_ELEMENTS = 1 << 25
+"""How many elements are looked at together: many small outputs at a time, large ones alone."""
+
+
+def _glance(got: Sequence[torch.Tensor], want: Sequence[torch.Tensor], tolerance: Tolerance) -> torch.Tensor:
+    """(elements not plainly right, largest error, largest relative error) of each pair, left on the device: (pairs, 3).
 
     "Plainly right" is stricter than a match: NaN and infinities count as wrong here, and so does an output that is all
     zero while the reference is not.
     """
-    if want.numel() == 0:
-        return torch.zeros(3, dtype=torch.float64, device=want.device)
+    size = want[0].numel()
+    if size == 0:
+        return torch.zeros((len(want), 3), dtype=torch.float64, device=want[0].device)
+    step = max(1, GLANCE_ELEMENTS // size)
+    return torch.cat([
+        _glance_rows(
+            torch.stack([t.reshape(-1) for t in got[begin : begin + step]]),
+            torch.stack([t.reshape(-1) for t in want[begin : begin + step]]), tolerance,
+        ) if step > 1 else _glance_rows(got[begin].reshape(1, -1), want[begin].reshape(1, -1), tolerance)
+        for begin in range(0, len(want), step)
+    ])
+
+
+def _glance_rows(got: torch.Tensor, want: torch.Tensor, tolerance: Tolerance) -> torch.Tensor:
     if not want.dtype.is_floating_point:
-        wrong = (as_bits(got) != as_bits(want)).sum(dtype=torch.float64)
-        return torch.stack((wrong, torch.zeros_like(wrong), torch.zeros_like(wrong)))
+        wrong = (as_bits(got) != as_bits(want)).sum(dim=1, dtype=torch.float64)
+        return torch.stack((wrong, torch.zeros_like(wrong), torch.zeros_like(wrong)), dim=1)
     g, w = _wide(got), _wide(want)
     size = w.abs()
     error = (g - w).abs_()
     # Written so that a comparison with NaN, which is never true, counts as wrong.
     right = error <= size * tolerance.max_rtol + tolerance.max_atol
-    wrong = w.numel() - right.sum(dtype=torch.float64)
-    zeroed = ~g.any() & w.any()
-    relative = (error / size.clamp_min_(1e-6)).max()
-    return torch.stack((wrong + zeroed, error.max().double(), relative.double()))
+    wrong = (~right).sum(dim=1, dtype=torch.float64)
+    zeroed = ~g.any(dim=1) & w.any(dim=1)
+    relative = (error / size.clamp_min_(1e-6)).amax(dim=1)
+    return torch.stack((wrong + zeroed, error.amax(dim=1).double(), relative.double()), dim=1)
 
 
 def compare(got: Outputs, want: Outputs, tolerance: Tolerance) -> Comparison:

@@ -21,7 +21,7 @@ from agentcore.problems.tensors import Value
 from agentcore.vocabulary import CheckName
 
 PROOF_OUTPUTS = 8
-LOOK_BYTES = 1 << 20
+LOOK_BYTES = 1 << 18
 
 
 class BatchContent:

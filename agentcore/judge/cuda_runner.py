@@ -16,7 +16,6 @@ from agentcore.judge.bursts import slope
 from agentcore.judge.cuda_batches import Batch, BatchTimes, SelfSynchronising
 from agentcore.judge.cuda_buffers import CudaBuffers
 from agentcore.judge.cuda_content import BatchContent
-from agentcore.judge.device_page import DevicePage
 from agentcore.judge.gaps import hidden_work
 from agentcore.judge.layout import Layout
 from agentcore.judge.measurement import ANY_INPUT, Effort, Measurement, Verifier
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
     from agentcore.judge.cuda_target import Calibration, CudaTarget
     from agentcore.sandbox import Sandbox
 
-MAX_SLOTS, MIN_SLOTS = 48, 6
+MAX_SLOTS, MIN_SLOTS = 32, 6
 SLOT_BUDGET_BYTES = 4 << 30
 MAX_BATCHES = 40
 SAMPLED_CALLS = 3
@@ -50,15 +49,11 @@ class CudaRunner:
         calibration: Calibration,
     ) -> None:
         self.target, self.effort, self.calibration = target, effort, calibration
-        self.page = DevicePage()
+        self.page = target.page()
         self.sequence = 0
         self.self_synchronising = False
         self._kept: list[CudaBuffers] = []
-        try:
-            self.session = target.session(sandbox, language.value, artifact, self.page)
-        except BaseException:
-            self.page.close()
-            raise
+        self.session = target.session(sandbox, language.value, artifact, self.page)
         try:
             path = artifact / language.source_name if artifact.is_dir() else artifact
             self.session.request(
@@ -70,11 +65,11 @@ class CudaRunner:
             raise
 
     def close(self) -> None:
-        self.session.close()
+        if not self.session.close():
+            self.target.retire_page()
         for buffers in self._kept:
             buffers.close()
         self._kept = []
-        self.page.close()
 
     def __enter__(self) -> CudaRunner:
         return self

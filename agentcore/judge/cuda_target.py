@@ -8,6 +8,7 @@ import hashlib
 import os
 import shutil
 import subprocess
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,7 @@ from agentcore.vocabulary import HardwareName, Language
 
 GATE_SOURCE = Path(__file__).resolve().parent / "gate.cu"
 CALIBRATION_CALLS, CALIBRATION_BATCHES = 32, 8
+CANARY_TRIES, CANARY_USUAL = 5, 1.1
 TOUCHED_BYTES = (1 << 16, 1 << 20, 1 << 23, 1 << 25, 1 << 27)
 
 
@@ -68,6 +70,8 @@ class CudaTarget:
         self._flush = torch.zeros(self.flush_bytes // 4, dtype=torch.float32, device="cuda")
         self.gate = gate_cubin(hardware, cache_dir)
         self._calibrations: dict[str, Calibration] = {}
+        self._page: DevicePage | None = None
+        self._best_canary_us = float("inf")
 
     @property
     def device_uuid(self) -> str:
@@ -78,17 +82,40 @@ class CudaTarget:
         self._flush.sum()
         torch.cuda.synchronize()
 
+    def page(self) -> DevicePage:
+        """The page of flags, cleared. One for all runners and the calibration: where it lies in the host's memory moves
+        every mark by some tenths of a µs. A runner's whole tree is dead before the next one maps it.
+        """
+        if self._page is None:
+            self._page = DevicePage()
+        self._page.reset()
+        return self._page
+
+    def retire_page(self) -> None:
+        """Never use the page again: a runner that could not be killed may still write to it."""
+        self._page = None
+
     def canary_us(self) -> float:
-        """A fixed read of device memory, timed by events: slow means throttled or shared. Best of ten."""
-        events = []
-        for _ in range(10):
-            begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))  # type: ignore[no-untyped-call]
-            begin.record()
-            self._flush.sum()
-            end.record()
-            events.append((begin, end))
-        torch.cuda.synchronize()
-        return float(min(begin.elapsed_time(end) for begin, end in events)) * 1e3
+        """A fixed read of device memory, timed by events: slow means throttled or shared. Best of twenty.
+
+        Slower than ever before, it is tried again: another context's last moments are no disturbance.
+        """
+        best = float("inf")
+        for _ in range(CANARY_TRIES):
+            events = []
+            for _ in range(20):
+                begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))  # type: ignore[no-untyped-call]
+                begin.record()
+                self._flush.sum()
+                end.record()
+                events.append((begin, end))
+            torch.cuda.synchronize()
+            best = min(best, *(float(begin.elapsed_time(end)) * 1e3 for begin, end in events))
+            self._best_canary_us = min(best, self._best_canary_us)
+            if best <= CANARY_USUAL * self._best_canary_us:
+                break
+            time.sleep(0.02)
+        return best
 
     def stamp(self, sandbox: str, compiler: str, canary_us: list[float]) -> EnvironmentStamp:
         return gpu_stamp(
@@ -126,17 +153,13 @@ class CudaTarget:
     def calibration(self, sandbox: Sandbox) -> Calibration:
         """Measured once per judge and sandbox kind, in a clean runner."""
         if sandbox.kind not in self._calibrations:
-            page = DevicePage()
-            try:
-                with self.session(sandbox, "none", None, page) as session:
-                    session.request({"op": "load", "language": "none"}, "loaded", timeout_s=30)
-                    empty = _marks(self, session, page, TOUCHED_BYTES[0], "none", 0.0)
-                    expected = {}
-                    for size in TOUCHED_BYTES:
-                        times = _marks(self, session, page, size, "touch", 0.0)
-                        expected[size] = Expected.of(times)
-            finally:
-                page.close()
+            page = self.page()
+            with self.session(sandbox, "none", None, page) as session:
+                session.request({"op": "load", "language": "none"}, "loaded", timeout_s=30)
+                empty = _marks(self, session, page, TOUCHED_BYTES[0], "none", 0.0)
+                expected = {
+                    size: Expected.of(_marks(self, session, page, size, "touch", 0.0)) for size in TOUCHED_BYTES
+                }
             self._calibrations[sandbox.kind] = Calibration(interquartile_mean(empty.latencies), expected)
         return self._calibrations[sandbox.kind]
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from agentcore.judge.cuda_batches import BatchTimes
 from agentcore.judge.statistics import interquartile_mean
 
-HIDDEN_GAP_US, HIDDEN_FLUSH_US, HIDDEN_OPENING_US, HIDDEN_GAP_RATIO = 1.0, 4.0, 2.0, 0.02
+HIDDEN_GAP_US, HIDDEN_FLUSH_US, HIDDEN_OPENING_US, HIDDEN_GAP_RATIO = 1.0, 4.0, 4.0, 0.02
 FLUSH_SHARE = 0.8
 WRITE_BACK_BYTES_PER_US = 4e6
 """How much longer than calibrated the gap after an end mark may be before it counts as hidden work (a constant, and a

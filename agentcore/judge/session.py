@@ -163,10 +163,12 @@ class RunnerSession:
             data += os.pread(self._log.fileno(), LOG_BYTES, max(LOG_BYTES, size - LOG_BYTES))
         return data.decode("utf-8", "replace").replace("\x00", "\ufffd")
 
-    def close(self) -> None:
-        self.process.kill_tree()
+    def close(self) -> bool:
+        """Kill the runner's whole tree. False if something of it is still there, which takes a device that hangs."""
+        gone = self.process.kill_tree()
         self._sock.close()
         self._log.close()
+        return gone
 
     def _died(self) -> RunnerFailure:
         deadline = time.monotonic() + 2.0

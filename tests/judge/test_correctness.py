@@ -7,6 +7,7 @@ import math
 import pytest
 import torch
 
+from agentcore.judge import correctness
 from agentcore.judge.correctness import Comparison, compare, compare_all, stale_elements
 from agentcore.problems import Tolerance
 
@@ -193,5 +194,25 @@ def test_all_zeros_and_empty_outputs_are_seen_among_many_calls() -> None:
     loose = Tolerance(max_atol=1, max_rtol=0)
     zeroed, honest = ({"y": torch.zeros(4)}, {"y": torch.full((4,), 0.5)}), ({"y": torch.ones(4)}, {"y": torch.ones(4)})
     empty = ({"y": torch.zeros(0)}, {"y": torch.zeros(0)})
-    assert [c.ok for c in compare_all([honest, zeroed, empty], loose)] == [True, False, True]
+    assert [c.ok for c in compare_all([honest, zeroed], loose)] == [True, False]
+    assert [c.ok for c in compare_all([empty, empty], loose)] == [True, True]
     assert compare_all([], loose) == []
+
+
+@pytest.mark.parametrize("elements", [1, 8, 1 << 30])
+def test_how_many_outputs_are_looked_at_together_changes_nothing(
+    monkeypatch: pytest.MonkeyPatch, elements: int
+) -> None:
+    monkeypatch.setattr(correctness, "GLANCE_ELEMENTS", elements)
+    calls = []
+    for number in range(7):
+        want = {"y": torch.arange(4.0).reshape(2, 2) + number, "k": torch.arange(3) + number}
+        got = {name: tensor.clone() for name, tensor in want.items()}
+        if number == 3:
+            got["y"][1, 0] = -1
+        if number == 5:
+            got["k"][2] = -1
+        calls.append((got, want))
+    outcomes = compare_all(calls, EXACT)
+    assert [c.ok for c in outcomes] == [True, True, True, False, True, False, True]
+    assert "(1, 0): got -1, want 5" in outcomes[3].message and "output 'k'" in outcomes[5].message

@@ -107,7 +107,8 @@ class DeviceTarget:
         for address, size in self.mapped:
             self.driver.unmap(address, size)
         self.calls, self.outputs, self.mapped = [], [], []
-        gc.collect()
+        if self.is_python:
+            gc.collect()  # a framework's garbage may hold device memory
         parameters = request["parameters"]
         bases: list[int | None] = []
         for parameter in parameters:
