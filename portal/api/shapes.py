@@ -22,6 +22,7 @@ LOG_LIMIT = 20_000
 _STAMP_FIELDS = (
     "hardware", "device_uuid", "device_name", "driver", "cuda", "torch", "compiler", "sandbox", "harness_version",
     "threads", "sm_clock_mhz", "memory_clock_mhz", "temperature_c", "power_w", "throttle_reasons", "canary_us",
+    "host_load", "foreign_processes", "disturbances",
 )
 
 

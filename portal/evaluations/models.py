@@ -41,6 +41,10 @@ class Evaluation(models.Model):
     requested_by = models.ForeignKey(
         settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.SET_NULL, related_name="+"
     )
+    against = models.ForeignKey(
+        "attempts.Attempt", null=True, blank=True, on_delete=models.PROTECT, related_name="compared_with",
+        help_text="Of a comparison: the attempt that this one is compared with, which came before.",
+    )
     duplicate_of = models.ForeignKey(
         "self", null=True, blank=True, on_delete=models.PROTECT, related_name="duplicates"
     )
@@ -64,6 +68,8 @@ class Evaluation(models.Model):
     problem_digest = models.CharField(max_length=64, blank=True)
     device_uuid = models.CharField(max_length=80, blank=True)
     result = models.JSONField(null=True, blank=True)
+    # A copy of the result's own, so that many evaluations can be compared without reading their results.
+    stamp = models.JSONField(null=True, blank=True)
     latency_geomean_us = models.FloatField(null=True, blank=True)
     # Scores are relative to `baseline`, and are refreshed when a faster baseline is verified.
     baseline = models.ForeignKey("self", null=True, blank=True, on_delete=models.SET_NULL, related_name="+")

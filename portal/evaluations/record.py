@@ -36,6 +36,7 @@ def store(evaluation: Evaluation, result: EvaluationResult) -> None:
             problem_digest=storable(result.problem_digest, 64),
             device_uuid=storable(result.stamp.device_uuid, 80),
             result=storable_json(result.model_dump(mode="json")),
+            stamp=storable_json(result.stamp.model_dump(mode="json")),
             latency_geomean_us=_latency_geomean(result),
         )
         if not written:

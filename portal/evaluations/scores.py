@@ -1,27 +1,23 @@
-"""What the numbers say: current baselines, best attempts, running best, comparisons and campaign summaries.
+"""What the numbers say: current baselines, best attempts, running best and campaign summaries.
 
 Reads only. An attempt's *standing* evaluation on a hardware is its newest finished measurement (a rerun supersedes what
-came before, `infra_error` supersedes nothing). An improvement counts only beyond the noise of both measurements.
+came before, `infra_error` supersedes nothing). An improvement counts only beyond the noise of both measurements
+(see comparisons.py).
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
-from enum import StrEnum
 
 from django.db.models import F, OuterRef, QuerySet, Subquery
 
 from agentcore.bounds import score
-from agentcore.vocabulary import Verdict
+from agentcore.vocabulary import Change, Verdict
 from portal.attempts.models import Attempt
-from portal.evaluations.models import Evaluation, WorkloadResult
+from portal.evaluations import comparisons
+from portal.evaluations.models import Evaluation
 from portal.problems.models import Problem
-
-DEFAULT_NOISE = 0.03
-"""Relative half-width assumed for a latency that came without a confidence interval."""
 
 
 def standing_evaluations(**attempt_filter) -> QuerySet[Evaluation]:
@@ -82,101 +78,6 @@ def latest_evaluation(attempt: Attempt, hardware: str | None = None) -> Evaluati
     return newest.duplicate_of if newest and newest.duplicate_of else newest
 
 
-class Change(StrEnum):
-    """How a measurement stands to an earlier one, noise included."""
-
-    IMPROVED = "improved"
-    UNPROVEN = "unproven"
-    REGRESSED = "regressed"
-    INCOMPARABLE = "incomparable"
-
-
-@dataclass(frozen=True, slots=True)
-class WorkloadComparison:
-    uuid: str
-    index: int
-    axes: dict
-    old_us: float
-    new_us: float
-    ratio: float
-    """old / new: above 1 is faster."""
-    low: float
-    high: float
-    change: Change
-
-
-@dataclass(frozen=True, slots=True)
-class Comparison:
-    """``new`` against ``old`` over the public workloads; ``ratio`` is the geometric mean of old/new, with interval."""
-
-    change: Change
-    ratio: float | None = None
-    low: float | None = None
-    high: float | None = None
-    workloads: tuple[WorkloadComparison, ...] = ()
-    warnings: tuple[str, ...] = ()
-    """Differences of device, harness or problem that make the comparison less than exact."""
-
-
-def compare(new: Evaluation, old: Evaluation) -> Comparison:
-    """Compare two evaluations. Neither side is assumed better measured: both intervals count.
-
-    Incomparable where either did not pass or they share no workload. Different stamps are compared with a warning.
-    """
-    if Verdict.PASSED.value != new.verdict or Verdict.PASSED.value != old.verdict:
-        return Comparison(Change.INCOMPARABLE, warnings=("only passed evaluations carry times that count",))
-    before = {row.uuid: row for row in old.workloads.all() if not row.heldout and row.latency_us}
-    pairs = [(row, before[row.uuid]) for row in new.workloads.all()
-             if not row.heldout and row.latency_us and row.uuid in before]
-    if not pairs:
-        return Comparison(Change.INCOMPARABLE, warnings=("the two evaluations share no workload",))
-    workloads = tuple(_compare_workload(row, earlier) for row, earlier in pairs)
-    mean = sum(math.log(w.ratio) for w in workloads) / len(workloads)
-    # Workloads are measured independently, so their half-widths add in quadrature.
-    half = math.sqrt(sum((math.log(w.high / w.low) / 2) ** 2 for w in workloads)) / len(workloads)
-    low, high = math.exp(mean - half), math.exp(mean + half)
-    return Comparison(
-        _change(low, high), math.exp(mean), low, high, workloads, tuple(_stamp_warnings(new, old, len(pairs)))
-    )
-
-
-def _compare_workload(new: WorkloadResult, old: WorkloadResult) -> WorkloadComparison:
-    assert new.latency_us
-    assert old.latency_us
-    ratio = old.latency_us / new.latency_us
-    half = math.hypot(_noise(new), _noise(old))
-    low, high = ratio * math.exp(-half), ratio * math.exp(half)
-    return WorkloadComparison(
-        new.uuid, new.index, new.axes, old.latency_us, new.latency_us, ratio, low, high, _change(low, high)
-    )
-
-
-def _noise(row: WorkloadResult) -> float:
-    """Half the width of the logarithm's confidence interval."""
-    low, high = row.latency_low_us, row.latency_high_us
-    if not low or not high or high < low:
-        return math.log1p(DEFAULT_NOISE)
-    return math.log(high / low) / 2
-
-
-def _change(low: float, high: float) -> Change:
-    if low > 1:
-        return Change.IMPROVED
-    return Change.REGRESSED if high < 1 else Change.UNPROVEN
-
-
-def _stamp_warnings(new: Evaluation, old: Evaluation, shared: int) -> Iterable[str]:
-    for name, label in (
-        ("hardware", "hardware"), ("device_uuid", "device"), ("harness_version", "harness version"),
-        ("problem_digest", "version of the problem"),
-    ):
-        if getattr(new, name) != getattr(old, name):
-            yield f"measured with a different {label}"
-    for evaluation in (new, old):
-        if (count := sum(not row.heldout for row in evaluation.workloads.all())) != shared:
-            yield f"only {shared} of {count} workloads are shared"
-
-
 @dataclass(frozen=True, slots=True)
 class Point:
     """One finished attempt in the history of a problem, in order of finishing."""
@@ -197,17 +98,17 @@ class Point:
 
 
 def running_best(problem, language: str, hardware: str, *, campaign=None) -> list[Point]:
-    """The history of a problem in one language on one hardware, with the best so far at each point."""
+    """The history of a problem in one language on one hardware, with the best so far at each point.
+
+    Evaluations that cannot be compared (another device model, harness, driver, …) have leaders of their own: each moves
+    only beyond the noise, and the best is the leader with the highest score.
+    """
     wanted = {"language": language, "kind": Attempt.Kind.AGENT} | ({"campaign": campaign} if campaign else {})
-    evaluations = (
-        standing_evaluations(problem=problem, **wanted)
-        .filter(hardware=hardware)
-        .order_by("finished_at", "id")
-        .select_related("attempt__agent")
-        .defer("result")
-        .prefetch_related("workloads")
+    evaluations = comparisons.ready(
+        standing_evaluations(problem=problem, **wanted).filter(hardware=hardware).order_by("finished_at", "id")
     )
     points: list[Point] = []
+    leaders: list[Evaluation] = []
     best: Evaluation | None = None
     for evaluation in evaluations:
         counts = (
@@ -215,7 +116,7 @@ def running_best(problem, language: str, hardware: str, *, campaign=None) -> lis
             and evaluation.problem_digest == problem.digest
             and evaluation.latency_geomean_us is not None
         )
-        is_new_best = counts and (best is None or compare(evaluation, best).change is Change.IMPROVED)
+        is_new_best = counts and _takes_a_lead(evaluation, leaders) and _is_above(evaluation, best)
         if is_new_best:
             best = evaluation
         points.append(
@@ -227,6 +128,24 @@ def running_best(problem, language: str, hardware: str, *, campaign=None) -> lis
             )
         )
     return points
+
+
+def _takes_a_lead(evaluation: Evaluation, leaders: list[Evaluation]) -> bool:
+    """Whether it improved on the leader it can be compared with, or is the first of its kind; ``leaders`` follow."""
+    for place, leader in enumerate(leaders):
+        change = comparisons.compare(evaluation, leader).change
+        if change is Change.IMPROVED:
+            leaders[place] = evaluation
+        if change is not Change.INCOMPARABLE:
+            return change is Change.IMPROVED
+    leaders.append(evaluation)
+    return True
+
+
+def _is_above(evaluation: Evaluation, best: Evaluation | None) -> bool:
+    if best is None or best.sol_score is None:
+        return True
+    return evaluation.sol_score is not None and evaluation.sol_score > best.sol_score
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from agentcore.judge.result import BuildReport, EnvironmentStamp, EvaluationResult
+from agentcore.judge.result import BuildReport, EnvironmentStamp, EvaluationResult, HostLoad
 from portal.devices.standing import Standing, standing
 from portal.evaluations.models import Evaluation
 from portal.pages import charts, formatting, listings, tables, text
@@ -159,5 +159,17 @@ def stamp_pairs(stamp: EnvironmentStamp) -> list[tuple[str, str]]:
         ("throttling", ", ".join(stamp.throttle_reasons)),
         ("canary, median", formatting.microseconds(median(stamp.canary_us)) if stamp.canary_us else ""),
         ("canary, range", spread(stamp.canary_us, "µs")),
+        ("others on the host", _load(stamp.host_load) if stamp.host_load else ""),
+        ("others on the device", ", ".join(stamp.foreign_processes[:10])),
+        ("disturbances", "; ".join(stamp.disturbances)),
     ]
     return [(name, text.label(value, 200)) for name, value in values if value]
+
+
+def _load(load: HostLoad) -> str:
+    said = f"used {formatting.percent(load.others_share)} of its cores"
+    if load.steal_share:
+        said += f", the hypervisor {formatting.percent(load.steal_share)}"
+    if load.waiting_share is not None:
+        said += f"; somebody waited for a core {formatting.percent(load.waiting_share)} of the time"
+    return said

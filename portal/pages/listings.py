@@ -87,7 +87,7 @@ def _interval(value: Any, row: WorkloadResult) -> str:
     if value is None:
         return formatting.NOTHING
     # Enough digits that the two limits differ, down to a ten-thousandth of the latency.
-    digits = 3 if value > 1 else 5
+    digits = 3 if value >= 0.5 else 5
     return format_html('<span title="{} to {} µs">±{}</span>', formatting.significant(row.latency_low_us, digits),
                        formatting.significant(row.latency_high_us, digits), formatting.significant(value, 2))
 

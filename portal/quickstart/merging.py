@@ -10,8 +10,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from agentcore.gitstore import GitStoreError
+from agentcore.vocabulary import Change
 from portal.campaigns.models import Campaign
-from portal.evaluations import scores
+from portal.evaluations import comparisons, scores
 from portal.evaluations.models import Evaluation
 from portal.events.models import Event
 from portal.problems.models import Problem
@@ -69,13 +70,13 @@ def _objection(problem: Problem, best: Evaluation, user) -> str:
             return "already merged"
         if not _merged_by(user, published):
             return "not merged, a person chose the current solution; replace it on the attempt's page"
-        change = scores.compare(best, published.evaluation).change
-        if change is not scores.Change.IMPROVED:
+        change = comparisons.compare(best, published.evaluation).change
+        if change is not Change.IMPROVED:
             return f"not merged, not proven faster than the current solution ({change})"
     baseline = scores.current_baseline(problem, best.hardware)
     if baseline is None:
         return "not merged, no PyTorch baseline passed to compare it with"
-    if scores.compare(best, baseline).change is scores.Change.REGRESSED:
+    if comparisons.compare(best, baseline).change is Change.REGRESSED:
         figure = f" ({best.speedup:.2f}×)" if best.speedup else ""
         return f"not merged, slower than the PyTorch baseline{figure}"
     return ""

@@ -14,7 +14,15 @@ from datetime import UTC, datetime, timedelta
 from django.contrib.auth import get_user_model
 from django.utils import timezone
 
-from agentcore.judge.result import BoundRecord, BuildReport, Check, EnvironmentStamp, EvaluationResult, WorkloadResult
+from agentcore.judge.result import (
+    BoundRecord,
+    BuildReport,
+    Check,
+    EnvironmentStamp,
+    EvaluationResult,
+    HostLoad,
+    WorkloadResult,
+)
 from agentcore.vocabulary import AttemptRef, CheckName, CheckStatus, HardwareName, Language, Verdict
 from portal.agents.models import Agent
 from portal.attempts.models import Attempt
@@ -128,6 +136,8 @@ def make_stamp(hardware: HardwareName = HardwareName.CPU, **fields) -> Environme
         "sandbox": "bubblewrap",
         "harness_version": HARNESS_VERSION,
     }
+    if hardware is HardwareName.CPU:
+        values |= {"threads": 1, "host_load": HostLoad(others_share=0.02, steal_share=0.0)}
     return EnvironmentStamp(hardware=hardware, **(values | fields))
 
 

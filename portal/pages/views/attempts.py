@@ -8,9 +8,10 @@ from django.db.models import Q
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404
 
+from agentcore.judge.compare import Comparison
 from agentcore.vocabulary import HardwareName
 from portal.attempts.models import Attempt
-from portal.evaluations import scores
+from portal.evaluations import comparisons, scores
 from portal.evaluations.models import Evaluation
 from portal.pages import evidence, listings, live, queries, sources, tables, text
 from portal.pages.access import may_review
@@ -160,7 +161,7 @@ def compare(request: HttpRequest) -> HttpResponse:
         before, after = scores.latest_evaluation(old, hardware), scores.latest_evaluation(new, hardware)
         context |= {"before": before, "after": after}
         if before is not None and after is not None:
-            comparison = scores.compare(after, before)
+            comparison = comparisons.compare(after, before)
             context["comparison"] = comparison
             context["table"] = _comparison_table(comparison)
             exported.append(context["table"])
@@ -183,7 +184,7 @@ def _by_commit(asked: str) -> tuple[Attempt | None, str]:
     return found[0], ""
 
 
-def _comparison_table(comparison: scores.Comparison) -> Table:
+def _comparison_table(comparison: Comparison) -> Table:
     columns = [
         Column("index", "#", lambda w: w.index, numeric=True),
         Column("axes", "workload", lambda w: w.axes, tables.axes, css="grow"),

@@ -1,4 +1,4 @@
-"""What the numbers say: standing, best, running best, comparisons with noise, campaign figures."""
+"""What the numbers say: standing, best, running best, campaign figures."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from django.utils import timezone
 from agentcore.vocabulary import HardwareName, Verdict
 from portal.evaluations import scores
 from portal.evaluations.models import Evaluation
-from portal.evaluations.scores import Change
 from tests.portal import factories as make
 
 pytestmark = pytest.mark.django_db
@@ -26,54 +25,6 @@ def problem():
     problem = make.make_problem()
     make.make_baseline(problem, latencies=[40.0, 80.0])
     return problem
-
-
-def test_a_change_within_both_measurements_noise_is_unproven(problem):
-    old = measured(problem, [20.0, 40.0], noise=0.02)
-    comparison = scores.compare(measured(problem, [19.8, 39.6], noise=0.02), old)
-    assert comparison.change is Change.UNPROVEN
-    assert comparison.low < 1 < comparison.ratio < comparison.high
-
-
-def test_a_change_beyond_the_noise_is_improved_or_regressed(problem):
-    old = measured(problem, [20.0, 40.0], noise=0.01)
-    new = measured(problem, [18.0, 36.0], noise=0.01)
-    better, worse = scores.compare(new, old), scores.compare(old, new)
-    assert (better.change, worse.change) == (Change.IMPROVED, Change.REGRESSED)
-    assert better.ratio == pytest.approx(1 / 0.9)
-    assert [w.change for w in better.workloads] == [Change.IMPROVED] * 2
-
-
-def test_many_workloads_prove_what_one_alone_does_not():
-    problem = make.make_problem(workloads=16)
-    old = measured(problem, [20.0] * 16, noise=0.02)
-    new = measured(problem, [19.6] * 16, noise=0.02)
-    comparison = scores.compare(new, old)
-    assert {w.change for w in comparison.workloads} == {Change.UNPROVEN}
-    assert comparison.change is Change.IMPROVED
-
-
-def test_a_time_without_an_interval_is_not_taken_as_exact(problem):
-    old, new = measured(problem, [20.0, 40.0]), measured(problem, [19.7, 39.5])
-    new.workloads.update(latency_low_us=None, latency_high_us=None)
-    assert scores.compare(new, old).change is Change.UNPROVEN
-
-
-def test_only_passed_evaluations_with_common_workloads_compare(problem):
-    good = measured(problem, [20.0, 40.0])
-    bad = measured(problem, [10.0, 10.0], verdict=Verdict.INCORRECT)
-    assert scores.compare(bad, good).change is Change.INCOMPARABLE
-    other = measured(problem, [20.0])
-    other.workloads.update(uuid="elsewhere")
-    assert scores.compare(other, good).change is Change.INCOMPARABLE
-
-
-def test_different_stamps_are_compared_with_a_warning(problem):
-    old = measured(problem, [20.0, 40.0])
-    new = measured(problem, [18.0, 36.0], stamp=make.make_stamp(device_uuid="other", harness_version="0"))
-    warnings = " ".join(scores.compare(new, old).warnings)
-    assert "different device" in warnings
-    assert "different harness version" in warnings
 
 
 def test_a_rerun_supersedes_and_infra_errors_supersede_nothing(problem):
@@ -119,6 +70,29 @@ def test_the_running_best_moves_only_beyond_the_noise(problem):
     assert [p.is_new_best for p in points] == [True, False, False, True, False]
     assert [p.best_speedup for p in points] == pytest.approx([4 / 3, 4 / 3, 4 / 3, 2.0, 2.0])
     assert points[2].sol_score is None
+
+
+def finished_in_order(*rows: Evaluation) -> None:
+    start = timezone.now()
+    for minute, row in enumerate(rows):
+        Evaluation.objects.filter(pk=row.pk).update(finished_at=start + timedelta(minutes=minute))
+
+
+def test_what_cannot_be_compared_with_the_best_has_a_leader_of_its_own(problem):
+    other = {"stamp": make.make_stamp(device_name="another model", device_uuid="cpu-2")}
+    rows = [
+        measured(problem, [20.0, 40.0]),
+        measured(problem, [30.0, 60.0], **other),  # nothing to compare it with, and not above the best
+        measured(problem, [29.0, 58.0], **other),  # within the noise of its own kind
+        measured(problem, [10.0, 20.0], **other),  # proven against its own kind, and above the best
+        measured(problem, [9.9, 19.9]),  # proven against the first leader, within reach of the best
+        measured(problem, [15.0, 30.0]),
+    ]
+    finished_in_order(*rows)
+    points = scores.running_best(problem, "cpp", "cpu")
+    assert [p.is_new_best for p in points] == [True, False, False, True, True, False]
+    best = [p.best_sol_score for p in points]
+    assert best == sorted(best)
 
 
 def test_the_running_best_takes_a_fixed_number_of_queries(problem, django_assert_num_queries):
