@@ -119,7 +119,7 @@ class Batch:
             if part.stop < size:
                 content.look_untouched(order[pause])
         runner.session.request({"op": "idle"}, "idle", timeout_s=runner.effort.call_timeout_s)
-        return BatchTimes.of(begins, ends, opened, runner.calibration.empty_us)
+        return BatchTimes.of(begins, ends, opened, runner.empty_us)
 
     def verify(self, slots: list[int]) -> bool:
         """Every call's proof, look, inputs, guards and coverage; the outputs of ``slots`` against references."""

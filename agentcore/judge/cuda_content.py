@@ -162,13 +162,18 @@ class BatchContent:
 
     def check_looks(self) -> None:
         """What was fetched right after a call's end mark must be what stands there now."""
-        for slot, looks in self._looks.items():
-            for p, begin, host in looks:
-                now = self.buffers.data(p, slot)[begin : begin + len(host)].cpu()
-                if not torch.equal(now, host):
-                    self.measurement.findings.fail(
-                        CheckName.COMPLETE_ON_TIME, f"output {p.name!r} changed after the call's end mark"
-                    )
+        looks = [(slot, *look) for slot, found in self._looks.items() for look in found]
+        if not looks:
+            return
+        changed = torch.stack([
+            (self.buffers.data(p, slot)[begin : begin + len(host)] != host.to(self._device, non_blocking=True)).any()
+            for slot, p, begin, host in looks
+        ]).tolist()
+        for (_slot, p, _begin, _host), late in zip(looks, changed, strict=True):
+            if late:
+                self.measurement.findings.fail(
+                    CheckName.COMPLETE_ON_TIME, f"output {p.name!r} changed after the call's end mark"
+                )
 
     def check_calls(self, slots: Sequence[int], names: Sequence[str]) -> bool:
         """The outputs of some calls against the references for their inputs."""

@@ -31,7 +31,7 @@ from agentcore.vocabulary import HardwareName, Language
 
 GATE_SOURCE = Path(__file__).resolve().parent / "gate.cu"
 CALIBRATION_CALLS, CALIBRATION_BATCHES = 32, 8
-CANARY_TRIES, CANARY_USUAL = 5, 1.1
+CANARY_TRIES, CANARY_USUAL = 5, 1.25
 TOUCHED_BYTES = (1 << 16, 1 << 20, 1 << 23, 1 << 25, 1 << 27)
 
 
@@ -40,7 +40,8 @@ class Calibration:
     """What marks and gaps cost without a candidate, measured in a runner that never loaded one.
 
     ``empty_us``: from a begin mark to the end mark with nothing between; ``after``: what lies between calls, by the
-    bytes that the call before wrote.
+    bytes that the call before wrote. The marks of two runners differ by some tenths of a µs, so that every runner's own
+    are measured again before it loads its candidate.
     """
 
     empty_us: float
@@ -114,7 +115,7 @@ class CudaTarget:
             self._best_canary_us = min(best, self._best_canary_us)
             if best <= CANARY_USUAL * self._best_canary_us:
                 break
-            time.sleep(0.02)
+            time.sleep(0.005)
         return best
 
     def stamp(self, sandbox: str, compiler: str, canary_us: list[float]) -> EnvironmentStamp:
@@ -155,19 +156,23 @@ class CudaTarget:
         if sandbox.kind not in self._calibrations:
             page = self.page()
             with self.session(sandbox, "none", None, page) as session:
-                session.request({"op": "load", "language": "none"}, "loaded", timeout_s=30)
-                empty = _marks(self, session, page, TOUCHED_BYTES[0], "none", 0.0)
+                empty = self.empty_marks(session, page, CALIBRATION_BATCHES)
                 expected = {
-                    size: Expected.of(_marks(self, session, page, size, "touch", 0.0)) for size in TOUCHED_BYTES
+                    size: Expected.of(_marks(self, session, page, size, "touch", CALIBRATION_BATCHES))
+                    for size in TOUCHED_BYTES
                 }
-            self._calibrations[sandbox.kind] = Calibration(interquartile_mean(empty.latencies), expected)
+            self._calibrations[sandbox.kind] = Calibration(empty, expected)
         return self._calibrations[sandbox.kind]
+
+    def empty_marks(self, session: RunnerSession, page: DevicePage, batches: int) -> float:
+        """What a begin and an end mark with nothing between them cost in a runner that has loaded nothing yet, µs."""
+        return interquartile_mean(_marks(self, session, page, TOUCHED_BYTES[0], "none", batches).latencies)
 
 
 def _marks(
-    target: CudaTarget, session: RunnerSession, page: DevicePage, size: int, kind: str, marks_us: float
+    target: CudaTarget, session: RunnerSession, page: DevicePage, size: int, kind: str, batches: int
 ) -> BatchTimes:
-    """The times of some batches of calls that do nothing, or write ``size`` bytes each."""
+    """The times of some batches of calls that do nothing, or write ``size`` bytes each; needs no kernel loaded."""
     layout = Layout([Parameter("x", "output", (size // 4,), torch.float32, "float32")], CALIBRATION_CALLS)
     buffers = CudaBuffers(layout)
     times = BatchTimes()
@@ -177,7 +182,7 @@ def _marks(
             {"op": "buffers", "slots": layout.slots, "parameters": layout.describe(indices, sizes, False)},
             "mapped", timeout_s=30, descriptors=descriptors,
         )
-        for token in range(1, CALIBRATION_BATCHES + 2):
+        for token in range(1, batches + 2):
             page.reset()
             session.request(
                 {
@@ -202,7 +207,7 @@ def _marks(
                 ends += seen.ends_ns
             session.request({"op": "idle"}, "idle", timeout_s=30)
             if token > 1:  # the first batch loads the kernels
-                times.add(BatchTimes.of(begins, ends, opened, marks_us))
+                times.add(BatchTimes.of(begins, ends, opened, 0.0))
     finally:
         # The runner's mapping keeps the memory until its next buffers, or its end.
         buffers.close()

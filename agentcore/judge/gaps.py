@@ -11,11 +11,14 @@ from dataclasses import dataclass
 from agentcore.judge.cuda_batches import BatchTimes
 from agentcore.judge.statistics import interquartile_mean
 
-HIDDEN_GAP_US, HIDDEN_FLUSH_US, HIDDEN_OPENING_US, HIDDEN_GAP_RATIO = 1.0, 4.0, 4.0, 0.02
+HIDDEN_GAP_US, HIDDEN_FLUSH_US, HIDDEN_GAP_RATIO = 1.0, 4.0, 0.02
+HIDDEN_ALWAYS_US, HIDDEN_OPENING_US = 2.0, 6.0
 FLUSH_SHARE = 0.8
 WRITE_BACK_BYTES_PER_US = 4e6
 """How much longer than calibrated the gap after an end mark may be before it counts as hidden work (a constant, and a
-share of the call's own time), how much of a flush must be seen between calls, and how fast it writes back at least."""
+share of the call's own time), how much of a flush must be seen between calls, and how fast it writes back at least.
+After a pause: how late every begin mark may be, and how late on average, since a gate is slow to open at times.
+"""
 OPENED_US, OPENED_RATIO = 2.0, 0.05
 """How much longer a call after a pause may take than the others."""
 
@@ -31,7 +34,8 @@ class Expected:
     @classmethod
     def of(cls, times: BatchTimes) -> Expected:
         return cls(
-            interquartile_mean(times.gaps), interquartile_mean(times.flush_gaps), _lower_half(times.flush_openings)
+            interquartile_mean(times.gaps), interquartile_mean(times.flush_gaps),
+            interquartile_mean(times.flush_openings),
         )
 
 
@@ -43,7 +47,8 @@ def hidden_work(times: BatchTimes, expected: Expected, l2_bytes: int) -> tuple[l
     flush = interquartile_mean(times.flush_gaps)
     flushed = flush - expected.flush_gap
     # After a pause nothing is dirty, so that no write-back excuses a late mark.
-    late = _lower_half(times.flush_openings) - expected.opening
+    late = interquartile_mean(times.flush_openings) - expected.opening
+    always = min(times.flush_openings) - expected.opening
     longer = interquartile_mean(times.opened) - latency
     wrong: list[str] = []
     if after > HIDDEN_GAP_US + share:
@@ -56,18 +61,15 @@ def hidden_work(times: BatchTimes, expected: Expected, l2_bytes: int) -> tuple[l
             f"clearing the cache between calls took {flush:.1f} µs, without a candidate {expected.flush_gap:.1f} µs: it"
             " was tampered with"
         )
-    if late > HIDDEN_OPENING_US + share:
-        wrong.append(f"begin marks come {late:.2f} µs late after a gate opens: work is hidden before them")
+    if late > HIDDEN_OPENING_US + share or always > HIDDEN_ALWAYS_US + share:
+        wrong.append(
+            f"begin marks come {late:.2f} µs late, {always:.2f} µs at least, after a gate opens: work is hidden before them"
+        )
     if longer > OPENED_US + OPENED_RATIO * latency:
         wrong.append(f"calls after a pause take {longer:.2f} µs longer than the others: theirs is hidden in the gaps")
     line = (
         f"against the calibration: end mark to next begin mark {after:+.2f} µs, with a flush between {flushed:+.2f} µs,"
-        f" gate to begin mark {late:+.2f} µs; calls after a pause {longer:+.2f} µs"
+        f" gate to begin mark {late:+.2f} µs, at least {always:+.2f} µs; calls after a pause {longer:+.2f} µs"
     )
     return wrong, line
 
-
-def _lower_half(times_us: list[float]) -> float:
-    """The mean of the smaller half: a gate that was slow to open once or twice is not a mark that is always late."""
-    low = sorted(times_us)[: (len(times_us) + 1) // 2]
-    return sum(low) / len(low)

@@ -48,7 +48,7 @@ def test_counted_calls_follow_a_flush_and_are_followed_by_a_checked_gap(pause: i
         ({"gap": 3.5}, "late after an end mark"),
         ({"flush_gap": 30.0}, "late after a flush"),
         ({"flush_gap": -20.0}, "tampered"),
-        ({"flush_gap": 8.0, "flush_opening": 8.0}, "late after a gate opens"),
+        ({"flush_gap": 8.0, "flush_opening": 8.0}, "after a gate opens"),
     ],
 )
 def test_time_put_between_the_calls_is_found(late: dict[str, float], words: str) -> None:
