@@ -17,6 +17,7 @@ from agentcore.build.cache import BuildCache
 from agentcore.build.files import read_artifact, write_tree
 from agentcore.build.header import ABI_VERSION, entry_source, problem_header
 from agentcore.build.log import LOG_BYTES, bounded_log, clean_log
+from agentcore.build.prebuilt import hidden
 from agentcore.build.recipe import ENTRY, Recipe, recipe
 from agentcore.build.resources import demangle, parse_ptxas
 from agentcore.build.source import SourceError, read_source
@@ -115,7 +116,7 @@ def _compile(
     started = time.monotonic()
     done = sandbox.run(
         command,
-        readable=[source, beside],
+        readable=[source, beside, *hidden(sandbox, python=False)],
         writable=[out],
         cwd=source,
         limits=replace(recipe_.limits, output_bytes=_READ_BYTES),

@@ -12,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from agentcore.build import build
+from agentcore.build.carried import carried
 from agentcore.judge.findings import Findings
 from agentcore.judge.request import EvaluationRequest
 from agentcore.judge.result import BuildReport
@@ -24,7 +25,8 @@ def build_kernel(
 ) -> tuple[BuildReport | None, Path | None]:
     """The compiler's report, and what to load: a shared object, a Python kernel's directory, or None after a failure.
 
-    Records ``compiles`` and ``in-time``. Raises what :func:`agentcore.build.build` raises.
+    Records ``compiles``, ``in-time`` and, for what the file itself shows, ``language-rules``. Raises what
+    :func:`agentcore.build.build` raises.
     """
     language = request.language
     if not language.is_compiled:
@@ -41,6 +43,9 @@ def build_kernel(
         findings.fail(CheckName.IN_TIME, f"the compiler did not finish in time: {built.report.log[-300:]}")
         return built.report, None
     findings.record(CheckName.COMPILES, built.artifact is not None, _first_error(built.report))
+    if built.artifact is not None and (foreign := carried(built.artifact.read_bytes())):
+        findings.fail(CheckName.LANGUAGE_RULES, f"the built kernel carries {foreign}")
+        return built.report, None
     return built.report, built.artifact
 
 

@@ -19,10 +19,12 @@ from typing import Protocol
 
 from agentcore.bounds.bound import BoundUnavailable, bound
 from agentcore.bounds.cpu import CalibrationError, CpuRates, calibrate_cpu
+from agentcore.judge import kernel_names
 from agentcore.judge.building import build_kernel, kernel_digest
 from agentcore.judge.device_lock import device_lease
 from agentcore.judge.devices import refuse_another
 from agentcore.judge.findings import Findings, deciding_check
+from agentcore.judge.libraries import LibraryRules, named
 from agentcore.judge.measurement import Effort, Measurement, Verifier
 from agentcore.judge.request import EvaluationRequest
 from agentcore.judge.result import BoundRecord, BuildReport, EnvironmentStamp, EvaluationResult, WorkloadResult
@@ -204,13 +206,15 @@ class _Evaluation:
             return
         self.findings.record(CheckName.LOADS, True)
         runner.session.remember_processes()
+        self.rules = LibraryRules(request.language, artifact, runner.session.mapped_before)
         with runner:
             try:
-                self._measure_workloads(sandbox, artifact, runner)
+                if self._libraries_allowed(runner):
+                    self._measure_workloads(sandbox, artifact, runner)
                 # Python frameworks have helpers of their own; a compiled kernel has no business starting any.
                 through = all(w.verdict is Verdict.PASSED for w in self.workloads)
                 if through and request.language.is_compiled and (left := runner.session.new_processes()):
-                    self.findings.fail(CheckName.SANDBOXED, f"the kernel left processes behind: {', '.join(left[:5])}")
+                    self._accuse(CheckName.SANDBOXED, f"the kernel left processes behind: {', '.join(left[:5])}")
             finally:
                 if not self.heldout_shown:
                     self.runner_log = runner.session.log()
@@ -237,16 +241,53 @@ class _Evaluation:
                 measurement.findings.fail(
                     CheckName.CHANNEL_INTACT, "the runner answered and then left, which nobody had asked it to"
                 )
+            allowed = self._libraries_allowed(runner)
+            if allowed and not self.workloads and not measurement.findings.failed:
+                allowed = self._kernels_allowed(runner)
             self.canary_us += measurement.canary_us
             result = self._workload_result(workload, heldout, measurement)
             self.workloads.append(result)
-            if result.verdict is not Verdict.PASSED:
+            if result.verdict is not Verdict.PASSED or not allowed:
                 return
         if not self.workloads:
             self.findings.fail(
                 CheckName.INFRASTRUCTURE, "no workload of this problem can run here: " +
                 ("its safetensors files are absent" if missing_blobs(problem) else "none was chosen")
             )
+
+    def _libraries_allowed(self, runner: Runner) -> bool:
+        """Look at what the candidate's processes have mapped just now. Records ``language-rules``."""
+        foreign = self.rules.foreign(runner.session.mapped_files())
+        if foreign:
+            self._accuse(CheckName.LANGUAGE_RULES, named(foreign, self.request.language))
+        return not foreign and self.findings.record(CheckName.LANGUAGE_RULES, True)
+
+    def _kernels_allowed(self, runner: Runner) -> bool:
+        """Ask which kernels one call launches, where torch shares the process. A claim: it accuses or says nothing."""
+        if self.request.language not in kernel_names.ASKED or not self.request.hardware.is_gpu:
+            return True
+        try:
+            answer = runner.session.request(
+                {"op": "kernels", "slot": 0}, "kernels", timeout_s=self.effort.first_call_timeout_s
+            )
+        except RunnerFailure as failure:
+            if failure.kind != "error":  # it raised where the profiler is missing, say
+                self._blame(self.findings, failure, loading=False)
+            return failure.kind == "error"
+        names = kernel_names.read_claim(answer)
+        if names is None:
+            self._accuse(CheckName.CHANNEL_INTACT, "the runner's claim is not a list of kernel names")
+            return False
+        foreign = kernel_names.foreign_kernels(names)
+        if foreign:
+            shown = ", ".join(foreign[: kernel_names.MAX_SHOWN])
+            said = f"a call launches kernels that are not written in {self.request.language}: {shown}"
+            self._accuse(CheckName.LANGUAGE_RULES, said)
+        return not foreign
+
+    def _accuse(self, check: CheckName, message: str) -> None:
+        """Fail a check of the whole evaluation. Once held-out shapes were shown the candidate could spell one in it."""
+        self.findings.fail(check, HELD_OUT if self.heldout_shown else message)
 
     def _workload_result(self, workload: Workload, heldout: bool, measurement: Measurement) -> WorkloadResult:
         findings = measurement.findings

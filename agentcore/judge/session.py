@@ -13,6 +13,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from agentcore.build.prebuilt import hidden
+from agentcore.judge.libraries import mapped_files
 from agentcore.judge.runner import channel
 from agentcore.sandbox import Limits, Sandbox, SandboxProcess
 
@@ -44,14 +46,17 @@ class RunnerSession:
         isolated: bool = True,
     ) -> None:
         self._known: set[int] = set()
+        self.mapped_before: frozenset[str] = frozenset()
+        """The files the runner had mapped just before it was asked to load the candidate: ours, every one."""
         self._sock, theirs = channel.pair()
         self._log: BinaryIO = tempfile.TemporaryFile(prefix="runner-log-")  # noqa: SIM115  closed in close()
-        # -S keeps site-packages out: a compiled kernel's runner is standard library only and starts in 30 ms.
+        # -S keeps site-packages out: a compiled kernel's runner is standard library only and starts in 30 ms. Nor does
+        # it see the libraries that its language may not call.
         flags = ["-I", "-u", "-S"] if isolated else ["-I", "-u"]  # -u: what it prints outlives its being killed
         try:
             self.process: SandboxProcess = sandbox.popen(
                 [sys.executable, *flags, "-B", str(RUNNER_DIR), str(theirs.fileno()), target],
-                readable=[RUNNER_DIR, *readable],
+                readable=[RUNNER_DIR, *readable, *(hidden(sandbox, python=True) if isolated else ())],
                 devices=devices,
                 env={"OMP_PROC_BIND": "false", **(env or {})},
                 pass_fds=[theirs.fileno()],
@@ -82,6 +87,8 @@ class RunnerSession:
 
     def post(self, message: dict[str, Any], descriptors: list[int] | None = None) -> None:
         """Send a request without waiting."""
+        if message["op"] == "load":
+            self.mapped_before = frozenset(self.mapped_files())
         try:
             channel.send(self._sock, message, descriptors)
         except (channel.ChannelClosed, OSError) as error:
@@ -129,6 +136,10 @@ class RunnerSession:
         while (code := self.process.poll()) is None and time.monotonic() < deadline:
             time.sleep(0.01)
         return code is not None and 0 <= code < 128
+
+    def mapped_files(self) -> dict[str, bool]:
+        """The files mapped in the sandbox's processes right now; see libraries.mapped_files."""
+        return mapped_files(self.process.host_pids())
 
     def remember_processes(self) -> None:
         """Note which processes the sandbox holds now; see :meth:`new_processes`."""

@@ -33,7 +33,12 @@ def main() -> int:
         if request["op"] == "quit":
             return 0
         try:
-            answer = target.handle(request, descriptors)
+            if request["op"] == "kernels":
+                import launches  # type: ignore[import-not-found]
+
+                answer = launches.do_kernels(target, request)
+            else:
+                answer = target.handle(request, descriptors)
         except Exception as error:
             detail = "".join(traceback.format_exception(error))[-4000:]
             answer = {"op": "error", "to": request["op"], "message": str(error)[:2000], "detail": detail}
