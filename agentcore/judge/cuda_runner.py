@@ -204,7 +204,7 @@ class CudaRunner:
         content.measurement.findings.record(CheckName.STEADY_WORK, not wrong, "; ".join([*wrong, line]))
 
     def _echo(self, content: BatchContent, order: list[int]) -> None:
-        """What a cache of results would answer from memory. A time that looks like it is taken twice before it counts."""
+        """What a cache of results would answer from memory. A time that looks like one is taken twice."""
         findings, fresh = content.measurement.findings, interquartile_mean(content.measurement.samples_us)
         for _ in range(2):
             repeated = self._repeated(content, order)

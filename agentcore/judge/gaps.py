@@ -63,7 +63,8 @@ def hidden_work(times: BatchTimes, expected: Expected, l2_bytes: int) -> tuple[l
         )
     if late > HIDDEN_OPENING_US + share or always > HIDDEN_ALWAYS_US + share:
         wrong.append(
-            f"begin marks come {late:.2f} µs late, {always:.2f} µs at least, after a gate opens: work is hidden before them"
+            f"begin marks come {late:.2f} µs late, {always:.2f} µs at least, after a gate opens: work is hidden before"
+            " them"
         )
     if longer > OPENED_US + OPENED_RATIO * latency:
         wrong.append(f"calls after a pause take {longer:.2f} µs longer than the others: theirs is hidden in the gaps")
