@@ -164,7 +164,7 @@ def compare(new: Measured, old: Measured) -> Comparison:
     pairs = [_Pair(uuid, new.latencies[uuid], old.latencies[uuid]) for uuid in shared]
     workloads = tuple(_workload(pair, _interval([pair], new.stamp, old.stamp)) for pair in pairs)
     ratio, low, high = _interval(pairs, new.stamp, old.stamp)
-    return Comparison(_change(low, high), ratio, low, high, workloads, notes=tuple(_notes(new, old, len(pairs))))
+    return Comparison(change_of(low, high), ratio, low, high, workloads, notes=tuple(_notes(new, old, len(pairs))))
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,11 +220,12 @@ def _named(value: object) -> str:
 def _workload(pair: _Pair, limits: tuple[float, float, float]) -> WorkloadComparison:
     ratio, low, high = limits
     return WorkloadComparison(
-        pair.uuid, pair.new.index, pair.new.axes or {}, pair.old.us, pair.new.us, ratio, low, high, _change(low, high)
+        pair.uuid, pair.new.index, pair.new.axes or {}, pair.old.us, pair.new.us, ratio, low, high, change_of(low, high)
     )
 
 
-def _change(low: float, high: float) -> Change:
+def change_of(low: float, high: float) -> Change:
+    """What an interval of a ratio old / new proves."""
     if low > 1:
         return Change.IMPROVED
     return Change.REGRESSED if high < 1 else Change.UNPROVEN

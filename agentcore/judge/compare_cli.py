@@ -1,17 +1,30 @@
-"""``kernelyard compare``: two evaluations, improved or not."""
+"""``kernelyard compare`` (two evaluations) and ``kernelyard ab`` (two kernels in turn): improved or not."""
 
 from __future__ import annotations
 
 import argparse
 import json
+import sys
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 
-from agentcore.judge.command import CannotRun, Subparsers, read_result, run_command, write_whole
+from agentcore.judge.command import (
+    CannotRun,
+    Subparsers,
+    add_common,
+    check_pair,
+    default_hardware,
+    judge_for,
+    read_result,
+    run_command,
+    write_whole,
+)
 from agentcore.judge.compare import Measured, compare
-from agentcore.judge.rendering import render_comparison
-from agentcore.vocabulary import Change
+from agentcore.judge.rendering import render_comparison, render_paired
+from agentcore.judge.request import EvaluationRequest
+from agentcore.problems import load_problem
+from agentcore.vocabulary import Change, HardwareName, Language
 
 
 def add_parser(subparsers: Subparsers) -> None:
@@ -21,6 +34,16 @@ def add_parser(subparsers: Subparsers) -> None:
     both.add_argument("new", type=Path, metavar="B.json", help="the later one")
     both.add_argument("--json", type=Path, metavar="OUT", help="write the comparison here")
     both.set_defaults(run=partial(run_command, _compare))
+    turns = subparsers.add_parser("ab", help="measure two kernels in turn", description=_ab.__doc__)
+    turns.add_argument("problem_dir", type=Path)
+    turns.add_argument("old", type=Path, metavar="KERNEL_A", help="directory of the earlier kernel")
+    turns.add_argument("new", type=Path, metavar="KERNEL_B", help="directory of the later one")
+    turns.add_argument("--language", type=Language, required=True, choices=list(Language))
+    turns.add_argument("--language-a", type=Language, choices=list(Language), help="where A is in another language")
+    turns.add_argument("--rounds", type=int, default=8, help="how often both are measured (default: 8)")
+    turns.add_argument("--quick", action="store_true", help="few calls a round: for a look, not for a decision")
+    add_common(turns)
+    turns.set_defaults(run=partial(run_command, _ab))
 
 
 def _compare(arguments: argparse.Namespace) -> int:
@@ -36,3 +59,38 @@ def _compare(arguments: argparse.Namespace) -> int:
     if comparison.change is Change.INCOMPARABLE:
         raise CannotRun("these two say nothing about one another; measure both again in one environment")
     return 0 if comparison.change is Change.IMPROVED else 1
+
+
+def _ab(arguments: argparse.Namespace) -> int:
+    """Judge two kernels in turn on one device, in random order, several rounds, and report the paired ratio A/B.
+
+    Exit status 0 where B is faster beyond the noise, 1 where that is unproven, it is slower, or one did not pass.
+    """
+    from agentcore.judge.paired import FEWEST_ROUNDS, MOST_ROUNDS, compare_in_turn
+
+    if not FEWEST_ROUNDS <= arguments.rounds <= MOST_ROUNDS:
+        raise CannotRun(f"--rounds {arguments.rounds}: give {FEWEST_ROUNDS} to {MOST_ROUNDS}")
+    problem = load_problem(arguments.problem_dir)
+    hardware: HardwareName = arguments.hardware or default_hardware(arguments.language)
+    requests = []
+    for directory, language in (
+        (arguments.old, arguments.language_a or arguments.language), (arguments.new, arguments.language),
+    ):
+        if not directory.is_dir():
+            raise CannotRun(f"{directory} is not a directory; name the one that holds the kernel's source")
+        check_pair(language, hardware)
+        requests.append(EvaluationRequest(
+            problem=problem, kernel_dir=directory.resolve(), language=language, hardware=hardware,
+            cache_dir=arguments.cache_dir, sandbox=arguments.sandbox, quick=arguments.quick, progress=_progress,
+        ))
+    old, new = requests
+    result = compare_in_turn(judge_for(hardware, arguments.cache_dir), old, new, arguments.rounds)
+    print(render_paired(result, str(arguments.old), str(arguments.new)))
+    if arguments.json:
+        write_whole(arguments.json, result.model_dump_json(indent=1))
+    return 0 if result.comparison and result.comparison.change is Change.IMPROVED else 1
+
+
+def _progress(text: str) -> None:
+    if text.startswith("round"):
+        print(f"  {text}", file=sys.stderr)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from agentcore.bounds.score import sol_score
+from agentcore.bounds.score import geomean, sol_score
 from agentcore.judge.compare import Comparison
 from agentcore.judge.result import EvaluationResult
 from agentcore.vocabulary import Verdict
@@ -58,6 +58,31 @@ def render_comparison(comparison: Comparison, old: str, new: str) -> str:
             f" {f'{w.low:.3f}–{w.high:.3f}':>13}  {w.change}"
         )
     lines += [f"  note: {note}" for note in comparison.notes]
+    return "\n".join(lines)
+
+
+def render_paired(result: EvaluationResult, old: str, new: str) -> str:
+    """An A/B comparison as text: the outcome, a line per workload, and what it rests on."""
+    found = result.comparison
+    assert found is not None, "not a comparison"
+    device = result.stamp.device_name or result.hardware
+    if found.ratio is None:
+        said = "; ".join(filter(None, (*found.reasons, result.message, found.old_message)))
+        return f"{new} against {old} on {device}: {found.change}: {said}"
+    repeated = f", {found.repeated} more were disturbed" if found.repeated else ""
+    interval = f"{found.low:.4f}–{found.high:.4f}"
+    lines = [
+        f"{new} against {old} on {device}: {found.change} ({found.ratio:.4f}×, interval {interval},"
+        f" {len(found.rounds)} rounds{repeated})",
+        f"{'workload':>44} {'old us':>10} {'new us':>10} {'old/new':>8} {'interval':>15}  change",
+    ]
+    for w in found.workloads:
+        name = " ".join(f"{k}={v}" for k, v in w.axes.items()) or f"#{w.index}"
+        times = (geomean([getattr(r, side)[w.uuid] for r in found.rounds]) for side in ("old_us", "new_us"))
+        old_us, new_us = (_number(t, 2) for t in times)
+        interval = f"{w.low:.4f}–{w.high:.4f}"
+        lines.append(f"{name[:44]:>44} {old_us:>10} {new_us:>10} {w.ratio:>8.4f} {interval:>15}  {w.change}")
+    lines.append("  " + ", ".join(f"{name} {value:.2f} s" for name, value in result.seconds.items()))
     return "\n".join(lines)
 
 

@@ -7,10 +7,11 @@ a field may be added with a default, never renamed or given another meaning unde
 from __future__ import annotations
 
 from datetime import datetime
+from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from agentcore.vocabulary import CheckName, CheckStatus, HardwareName, Language, Verdict
+from agentcore.vocabulary import Change, CheckName, CheckStatus, HardwareName, Language, Verdict
 
 SCHEMA_VERSION = 1
 
@@ -136,6 +137,47 @@ class EnvironmentStamp(Record):
     """What spoiled the times, in sentences; an evaluation with any is not counted."""
 
 
+class PairedRound(Record):
+    """One round of an A/B comparison: latencies of both kernels, µs, by the uuids of the public workloads."""
+
+    first: Literal["old", "new"]
+    old_us: dict[str, float]
+    new_us: dict[str, float]
+
+
+class PairedWorkload(Record):
+    """``ratio`` is old time / new time over the rounds, above 1 where the new kernel is faster; 95 % interval."""
+
+    uuid: str
+    index: int
+    axes: dict[str, int]
+    ratio: float
+    low: float
+    high: float
+    change: Change
+
+
+class PairedComparison(Record):
+    """Two kernels measured in turn on one device by one judge (see paired.py). The result it stands in is the new
+    kernel's; this is how it stands to the old one. Without a ratio where one of the two did not pass: see ``reasons``.
+    """
+
+    change: Change
+    ratio: float | None = None
+    low: float | None = None
+    high: float | None = None
+    workloads: list[PairedWorkload] = Field(default_factory=list)
+    rounds: list[PairedRound] = Field(default_factory=list)
+    repeated: int = 0
+    """Rounds that were thrown away because the device was disturbed, and measured again."""
+    reasons: list[str] = Field(default_factory=list)
+    old_language: Language
+    old_kernel_digest: str = ""
+    old_verdict: Verdict | None = None
+    """None where the new kernel failed before the old one was judged."""
+    old_message: str = ""
+
+
 class EvaluationResult(Record):
     """One judged run of one kernel tree on one device by one harness version."""
 
@@ -154,6 +196,7 @@ class EvaluationResult(Record):
     started_at: datetime
     seconds: dict[str, float] = Field(default_factory=dict)
     runner_log: str = ""
+    comparison: PairedComparison | None = None  # of a compare evaluation; times beside it are of its first round
 
     @property
     def passed(self) -> bool:
