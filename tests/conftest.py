@@ -1,0 +1,91 @@
+"""Spreads a run of the whole suite over the cores, and gives tests that measure time the machine to themselves.
+
+With pytest-xdist installed, `pytest` without a path starts one worker per core (at most `MOST_WORKERS`); `-n 0`, a path,
+`-k`, `-m` or a debugger keep everything in one process. A test marked ``quiet`` runs while no other test does, whichever
+worker has it: the workers share a lock, taken alone by quiet tests and together by all others. Files that are quiet as a
+whole come last and stay on one worker, so that the others are done by then instead of waiting.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import tempfile
+from collections.abc import Generator
+from pathlib import Path
+
+import pytest
+
+TESTS = Path(__file__).parent
+ROOT = TESTS.parent
+QUIET = (
+    "bounds/test_rates.py",
+    "hacks",
+    "judge",
+    "portal/evaluations/test_cluster.py",
+    "portal/evaluations/test_hosts.py",
+    "quickstart",
+)
+"""What runs the judge for real, or measures this machine: a second busy test would show in its figures."""
+MOST_WORKERS = 4
+
+
+def is_quiet(path: str) -> bool:
+    """Whether a test file, named relative to the repository's root, is quiet as a whole."""
+    return any(path == f"tests/{name}" or path.startswith(f"tests/{name}/") for name in QUIET)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_cmdline_main(config: pytest.Config) -> None:
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        return  # a worker comes by here too, and must not start workers of its own
+    option = config.option
+    whole = config.args_source is pytest.Config.ArgsSource.TESTPATHS and not option.keyword and not option.markexpr
+    if config.pluginmanager.hasplugin("xdist") and option.numprocesses is None and whole and not option.usepdb:
+        cores = len(os.sched_getaffinity(0))
+        option.numprocesses = min(cores, MOST_WORKERS) if cores > 1 else 0
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if config.pluginmanager.hasplugin("xdist"):
+        config.pluginmanager.register(_Distribution())
+
+
+class _Distribution:
+    """Hooks that exist only with pytest-xdist."""
+
+    def pytest_xdist_make_scheduler(self, config: pytest.Config, log: object) -> object:
+        from xdist.scheduler import LoadScopeScheduling
+
+        class ByFile(LoadScopeScheduling):  # type: ignore[misc]
+            """A file's tests share its fixtures on one worker; all quiet files make one unit, the last."""
+
+            def _split_scope(self, nodeid: str) -> str:
+                path = nodeid.partition("::")[0]
+                return "quiet" if is_quiet(path) else path
+
+        config.option.loadscopereorder = False  # the largest unit first would be the quiet one
+        return ByFile(config, log)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if is_quiet(item.path.relative_to(ROOT).as_posix()):
+            item.add_marker(pytest.mark.quiet)
+    items.sort(key=lambda item: is_quiet(item.path.relative_to(ROOT).as_posix()))
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)  # outermost: waiting for the lock is not part of a test's time limit
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    run = getattr(item.config, "workerinput", {}).get("testrunuid")
+    if run is None:
+        return (yield)
+    lock = Path(tempfile.gettempdir()) / f"kernelyard-tests-{run}.lock"
+    with lock.open("a") as file:
+        fcntl.flock(file, fcntl.LOCK_EX if item.get_closest_marker("quiet") else fcntl.LOCK_SH)
+        try:
+            return (yield)
+        finally:
+            # Not left to the closing: a process that a test forked may still hold the descriptor.
+            fcntl.flock(file, fcntl.LOCK_UN)
