@@ -1,9 +1,9 @@
 """Spreads a run of the whole suite over the cores, and gives tests that measure time the machine to themselves.
 
-With pytest-xdist installed, `pytest` without a path starts one worker per core (at most `MOST_WORKERS`); `-n 0`, a path,
-`-k`, `-m` or a debugger keep everything in one process. A test marked ``quiet`` runs while no other test does, whichever
-worker has it: the workers share a lock, taken alone by quiet tests and together by all others. Files that are quiet as a
-whole come last and stay on one worker, so that the others are done by then instead of waiting.
+With pytest-xdist installed, `pytest` without a path starts one worker per core (at most `MOST_WORKERS`); `-n 0`, a
+path, `-k`, `-m` or a debugger keep everything in one process. A test marked ``quiet`` runs while no other test does,
+whichever worker has it: the workers share a lock, taken alone by a quiet test, and together by all others for as long
+as they have any to run. Files that are quiet as a whole come last and stay on one worker.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ QUIET = (
     "quickstart",
 )
 """What runs the judge for real, or measures this machine: a second busy test would show in its figures."""
+assert all((TESTS / name).exists() for name in QUIET), "tests/conftest.py: QUIET names a path that is not there"
 MOST_WORKERS = 4
 
 
@@ -77,15 +78,37 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)  # outermost: waiting for the lock is not part of a test's time limit
-def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
-    run = getattr(item.config, "workerinput", {}).get("testrunuid")
-    if run is None:
+def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> Generator[None, object, object]:
+    if _turn is None:
         return (yield)
-    lock = Path(tempfile.gettempdir()) / f"kernelyard-tests-{run}.lock"
-    with lock.open("a") as file:
-        fcntl.flock(file, fcntl.LOCK_EX if item.get_closest_marker("quiet") else fcntl.LOCK_SH)
-        try:
-            return (yield)
-        finally:
-            # Not left to the closing: a process that a test forked may still hold the descriptor.
-            fcntl.flock(file, fcntl.LOCK_UN)
+    _turn.take(alone=_wants_quiet(item))
+    try:
+        return (yield)
+    finally:
+        # Kept from one loud test to the next: a quiet one that slipped between two would keep this worker waiting.
+        if nextitem is None or _wants_quiet(item) or _wants_quiet(nextitem):
+            _turn.end()
+
+
+def _wants_quiet(item: pytest.Item) -> bool:
+    return item.get_closest_marker("quiet") is not None
+
+
+class _Turn:
+    """This worker's part of the lock that all workers of a run share."""
+
+    def __init__(self, run: str) -> None:
+        self._file = (Path(tempfile.gettempdir()) / f"kernelyard-tests-{run}.lock").open("a")
+        self._held = False
+
+    def take(self, *, alone: bool) -> None:
+        if not self._held:
+            fcntl.flock(self._file, fcntl.LOCK_EX if alone else fcntl.LOCK_SH)
+            self._held = True
+
+    def end(self) -> None:
+        fcntl.flock(self._file, fcntl.LOCK_UN)
+        self._held = False
+
+
+_turn = _Turn(os.environ["PYTEST_XDIST_TESTRUNUID"]) if "PYTEST_XDIST_WORKER" in os.environ else None

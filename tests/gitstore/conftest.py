@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -92,9 +93,20 @@ def without_fsync(monkeypatch) -> None:
     monkeypatch.setitem(SHARED_CONFIGURATION, "core.fsync", "none")
 
 
+@pytest.fixture(scope="session")
+def fresh_attempts(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An attempts repository with the seed, to be copied: making one costs a dozen processes."""
+    path = tmp_path_factory.mktemp("fresh") / "attempts.git"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(SHARED_CONFIGURATION, "core.fsync", "none")
+        AttemptsRepository.create(path, SEED).close()
+    return path
+
+
 @pytest.fixture
-def attempts(tmp_path: Path) -> Iterator[AttemptsRepository]:
-    with AttemptsRepository.create(tmp_path / "attempts.git", SEED) as repository:
+def attempts(tmp_path: Path, fresh_attempts: Path) -> Iterator[AttemptsRepository]:
+    shutil.copytree(fresh_attempts, tmp_path / "attempts.git")
+    with AttemptsRepository.open(tmp_path / "attempts.git") as repository:
         yield repository
 
 

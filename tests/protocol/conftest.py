@@ -69,7 +69,9 @@ def portal() -> Iterator[FakePortal]:
             pass
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread = threading.Thread(
+        target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True  # how long shutdown() waits
+    )
     thread.start()
     fake.url = f"http://127.0.0.1:{server.server_address[1]}"
     yield fake

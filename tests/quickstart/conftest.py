@@ -74,6 +74,9 @@ def quickstart(tmp_path: Path) -> Iterator[Callable[..., Run]]:
     def start(*arguments: str, environment: dict[str, str] | None = None) -> Run:
         variables = {key: value for key, value in os.environ.items() if not key.startswith(("KERNELYARD_", "DJANGO_"))}
         variables |= {"KERNELYARD_HOME": str(home), "PYTHONUNBUFFERED": "1"} | (environment or {})
+        if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+            # A run in a shell's background ignores SIGINT and would hand that down: Ctrl-C could not be tried.
+            signal.signal(signal.SIGINT, signal.default_int_handler)
         process = subprocess.Popen(
             [sys.executable, "manage.py", "quickstart", *arguments], cwd=ROOT, env=variables, text=True,
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True,

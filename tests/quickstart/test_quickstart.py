@@ -21,58 +21,51 @@ ONE = ("--problems", "rmsnorm_h4096", "--attempts-per-problem", "2")
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-def test_one_command_ends_in_a_merged_solution_and_a_second_run_adds_nothing(
+def test_stopped_it_resumes_ends_in_a_merged_solution_and_later_runs_add_nothing_and_serve(
     quickstart: Callable[..., Run], tmp_path: Path
 ) -> None:
-    first = quickstart("--once", *ONE)
-    outcome = first.result()
+    first = quickstart(*ONE)
+    first.until(lambda line: "eager by baseline" in line)  # one evaluation is done, the next one is running
+    assert first.interrupt(signal.SIGTERM) == 130
+    assert processes_of(first.home) == []
+    first.lines += first.rest()
+    passwords = [line for line in first.lines if "sign in" in line and "(kept nowhere else)" in line]
+    assert [line.split()[2] for line in passwords] == ["admin", "reviewer"] * 2, "at the start and again at the end"
+    assert passwords[:2] == passwords[2:]
+    answers = next(index for index, line in enumerate(first.lines) if "the portal answers at" in line)
+    assert first.lines[answers + 1 : answers + 3] == passwords[:2]
+
+    second = quickstart("--once", *ONE)
+    outcome = second.result()
     assert set(outcome) == {"attempts", "passed", "campaign", "merged", "solutions"}
     assert outcome["attempts"] == outcome["passed"] == 2
     assert outcome["merged"] == ["rmsnorm_h4096/cpp"]
     assert outcome["campaign"]["geomean_speedup"] > 1
     assert 0 < outcome["campaign"]["median_sol"] <= 1
-    assert processes_of(first.home) == []
-
+    assert processes_of(second.home) == []
+    assert not any("eager by baseline" in line for line in second.lines), "a finished evaluation was done again"
+    assert not any("(kept nowhere else)" in line for line in second.lines)
     clone = tmp_path / "solutions"
     subprocess.run(["git", "clone", "-q", outcome["solutions"], str(clone)], check=True)
     solution = clone / "solutions" / "rmsnorm_h4096" / "cpp-cpu"
     assert (solution / "kernel.cpp").is_file()
     assert json.loads((solution / "result.json").read_text())["verdict"] == "passed"
 
-    passwords = [line for line in first.lines if "sign in" in line and "(kept nowhere else)" in line]
-    assert [line.split()[2] for line in passwords] == ["admin", "reviewer"] * 2, "at the start and again at the end"
-    assert passwords[:2] == passwords[2:]
-    answers = next(index for index, line in enumerate(first.lines) if "the portal answers at" in line)
-    assert first.lines[answers + 1 : answers + 3] == passwords[:2]
-    second = quickstart("--once", *ONE)
-    assert second.result() == outcome
-    assert not any("(kept nowhere else)" in line for line in second.lines)
-    assert not any("tune-" in line for line in second.lines), "finished work was done again"
+    third = quickstart("--once", *ONE)
+    assert third.result() == outcome
+    assert not any("tune-" in line for line in third.lines), "finished work was done again"
 
-
-@pytest.mark.slow
-@pytest.mark.timeout(600)
-def test_stopped_in_the_middle_it_leaves_no_process_and_resumes_and_serves(
-    quickstart: Callable[..., Run], tmp_path: Path
-) -> None:
-    run = quickstart(*ONE)
-    run.until(lambda line: "eager by baseline" in line)  # one evaluation is done, the next one is running
-    assert run.interrupt(signal.SIGTERM) == 130
-    assert processes_of(run.home) == []
-    assert sum("(kept nowhere else)" in line for line in run.rest()) == 2, "the passwords are lost"
-
-    run = quickstart(*ONE)
-    run.until(lambda line: "serving until Ctrl-C" in line)
-    assert not any("eager by baseline" in line for line in run.lines), "a finished evaluation was done again"
-    address = next(line.split()[-1] for line in run.lines if line.startswith("solutions"))
+    serving = quickstart(*ONE)
+    serving.until(lambda line: "serving until Ctrl-C" in line)
+    address = next(line.split()[-1] for line in serving.lines if line.startswith("solutions"))
     subprocess.run(["git", "clone", "-q", address, str(tmp_path / "clone")], check=True)
     assert (tmp_path / "clone" / "solutions" / "rmsnorm_h4096").is_dir()
-    second = quickstart("--once")
-    output, _ = second.process.communicate(timeout=60)
-    assert second.process.returncode != 0
+    another = quickstart("--once")
+    output, _ = another.process.communicate(timeout=60)
+    assert another.process.returncode != 0
     assert "already running" in output
-    assert run.interrupt(signal.SIGINT) == 130
-    assert processes_of(run.home) == []
+    assert serving.interrupt(signal.SIGINT) == 130
+    assert processes_of(serving.home) == []
 
 
 def test_a_missing_tool_is_named_with_the_package_that_brings_it(

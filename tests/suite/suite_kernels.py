@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import ctypes
 import hashlib
+import itertools
 import os
 import re
+import shutil
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
@@ -33,6 +35,7 @@ NAMES = (
     "swiglu_gate_i14336",
 )
 _EMULATOR = Path(__file__).with_name("emulator")
+_copies = itertools.count()
 Settings = Mapping[str, str]
 
 
@@ -81,22 +84,25 @@ def compile_kernel(
 
 
 def emulate_kernel(name: str, settings: Settings, place: Path) -> ctypes.CDLL:
-    """The CUDA kernel as a library for this machine's CPU."""
+    """The CUDA kernel as a library for this machine's CPU; the same sources are built once below ``place``."""
     definition = problem(name).definition
     files = {file: to_emulator(text) for file, text in sources(name, Language.CUDA, settings).items()}
     files["problem.h"] = problem_header(definition, Language.CUDA)
     files["entry.cu"] = entry_source(definition, Language.CUDA)
     tree = place / hashlib.sha256(repr(sorted(files.items())).encode()).hexdigest()[:16]
-    tree.mkdir(parents=True, exist_ok=True)
-    for file, text in files.items():
-        (tree / file).write_text(text)
     library = tree / "kernel.so"
-    # Unique symbols would be shared by all emulated kernels of a process, and with them their shared memory.
-    command = ["g++", "-O1", "-std=c++20", "-shared", "-fPIC", "-pthread", "-fno-gnu-unique", "-w", "-fmax-errors=5"]
-    command += ["-I.", f"-I{_EMULATOR / 'include'}", "-x", "c++", "kernel.cu", "entry.cu", "-o", library.name]
-    done = subprocess.run(command, cwd=tree, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr[:4000]
-    return ctypes.CDLL(str(library))
+    if not library.is_file():
+        tree.mkdir(parents=True, exist_ok=True)
+        for file, text in files.items():
+            (tree / file).write_text(text)
+        # Unique symbols would be shared by all emulated kernels of a process, and with them their shared memory.
+        command = ["g++", "-O1", "-std=c++20", "-shared", "-fPIC", "-pthread", "-fno-gnu-unique", "-w"]
+        command += ["-fmax-errors=5", "-I.", f"-I{_EMULATOR / 'include'}", "-x", "c++", "kernel.cu", "entry.cu"]
+        done = subprocess.run([*command, "-o", library.name], cwd=tree, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr[:4000]
+    # A copy, so that what the kernel remembers about its device begins anew.
+    own = shutil.copy(library, tree / f"kernel{next(_copies)}.so")
+    return ctypes.CDLL(str(own))
 
 
 def mismatches(name: str, library: ctypes.CDLL, workload: Workload, seed: int = 1) -> dict[str, float]:

@@ -10,6 +10,13 @@ from agentcore.vocabulary import Language
 
 pytestmark = pytest.mark.skipif(shutil.which("g++") is None, reason="needs g++ (package g++)")
 
+
+@pytest.fixture(scope="module")
+def emulated(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the tests of this file share what they built."""
+    return tmp_path_factory.mktemp("emulated")
+
+
 # Axes small enough for an emulator, chosen so that each kernel takes all of its paths, with ragged edges.
 CASES = {
     "rmsnorm_h4096": [({"tokens": 3}, None)],
@@ -48,9 +55,9 @@ FORCED = {
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_every_path_agrees_with_the_reference(name: str, tmp_path: Path) -> None:
+def test_every_path_agrees_with_the_reference(name: str, emulated: Path) -> None:
     for settings in ({}, *FORCED.get(name, [])):
-        library = emulate_kernel(name, settings, tmp_path)
+        library = emulate_kernel(name, settings, emulated)
         for axes, scalars in CASES[name]:
             wrong = mismatches(name, library, resized(name, axes, scalars))
             assert not wrong, f"{settings} {axes} {scalars}: {wrong}"
@@ -58,20 +65,20 @@ def test_every_path_agrees_with_the_reference(name: str, tmp_path: Path) -> None
 
 @pytest.mark.parametrize("processors", ["1", "3"])
 def test_gemm_picks_other_tiles_and_splits_on_smaller_devices(
-    processors: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    processors: str, emulated: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("EMULATED_PROCESSORS", processors)
-    library = emulate_kernel("gemm_bf16_llama8b", {}, tmp_path)
+    library = emulate_kernel("gemm_bf16_llama8b", {}, emulated)
     for axes, _ in CASES["gemm_bf16_llama8b"]:
         assert not mismatches("gemm_bf16_llama8b", library, resized("gemm_bf16_llama8b", axes)), axes
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
-def test_every_tunable_value_agrees_with_the_reference(name: str, tmp_path: Path) -> None:
+def test_every_tunable_value_agrees_with_the_reference(name: str, emulated: Path) -> None:
     for settings in covering_settings(name, Language.CUDA)[1:]:
         settings = settings | FORCED.get(name, [{}])[0]
-        library = emulate_kernel(name, settings, tmp_path)
+        library = emulate_kernel(name, settings, emulated)
         for axes, scalars in CASES[name]:
             wrong = mismatches(name, library, resized(name, axes, scalars))
             assert not wrong, f"{settings} {axes} {scalars}: {wrong}"

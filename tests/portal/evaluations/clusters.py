@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
@@ -42,8 +43,16 @@ intake.reconcile()
 """
 STATE = """
 from portal.evaluations.models import Evaluation
-row = Evaluation.objects.get()
-print(json.dumps([row.state, row.verdict, row.claims, row.claimed_by, row.message]))
+def show():
+    row = Evaluation.objects.get()
+    print(json.dumps([row.state, row.verdict, row.claims, row.claimed_by, row.message]), flush=True)
+show()
+"""
+WATCH = STATE + """
+import time
+while True:
+    time.sleep(0.1)
+    show()
 """
 
 
@@ -53,13 +62,22 @@ def prepare(deployment: Deployment, directory: Path) -> None:
 
 
 def wait_for(deployment: Deployment, wanted: Callable[[list], bool], *, seconds: float) -> list:
-    """The evaluation's ``[state, verdict, claims, claimed_by, message]`` once it is as ``wanted``."""
+    """The evaluation's ``[state, verdict, claims, claimed_by, message]`` once it is as ``wanted``.
+
+    One process looks again and again: starting one for each look would take the cores from what is waited for.
+    """
     deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        state = deployment.json(STATE)
-        if wanted(state):
-            return state
-        time.sleep(0.2)
+    state: list = []
+    with deployment.start(WATCH) as watching:
+        try:
+            for line in watching.stdout or ():
+                state = json.loads(line)
+                if wanted(state):
+                    return state
+                if time.monotonic() > deadline:
+                    break
+        finally:
+            watching.kill()
     logs = "\n".join(path.read_text(errors="replace")[-3000:] for path in deployment.home.glob("logs/*"))
     raise AssertionError(f"still {state} after {seconds} s\n{logs}")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -70,17 +71,21 @@ class Client:
         return self.git("push", *options, "origin", f"HEAD:{ref}", check=False)
 
 
-@pytest.fixture(autouse=True)
-def without_fsync(monkeypatch) -> None:
-    """Repositories of tests need not survive a power cut, and waiting for the disk is most of their time."""
-    monkeypatch.setitem(SHARED_CONFIGURATION, "core.fsync", "none")
+@pytest.fixture(scope="session")
+def fresh_repositories(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A directory with both repositories, to be copied: making them costs two dozen processes."""
+    directory = tmp_path_factory.mktemp("fresh")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(SHARED_CONFIGURATION, "core.fsync", "none")
+        AttemptsRepository.create(directory / "attempts.git", SEED).close()
+        SolutionsRepository.create(directory / "solutions.git").close()
+    return directory
 
 
 @pytest.fixture
-def repositories(home: Path) -> tuple[Path, Path]:
+def repositories(home: Path, fresh_repositories: Path) -> tuple[Path, Path]:
     """Fresh attempts.git and solutions.git where the settings say."""
-    AttemptsRepository.create(home / "attempts.git", SEED).close()
-    SolutionsRepository.create(home / "solutions.git").close()
+    shutil.copytree(fresh_repositories, home, dirs_exist_ok=True)
     return home / "attempts.git", home / "solutions.git"
 
 

@@ -9,12 +9,6 @@ from agentcore.vocabulary import CheckName, Verdict
 from tests.portal import factories as make
 
 
-@pytest.fixture(autouse=True)
-def quick_passwords(settings) -> None:
-    """Hashing a password slowly is not what these tests are about."""
-    settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
-
-
 @pytest.fixture
 def yard(db):
     """One campaign with a scored, a failed and a queued attempt, rows only (no repository behind them)."""
