@@ -53,6 +53,8 @@ class Verdict(StrEnum):
 
     PASSED = "passed"
     COMPILED = "compiled"  # built for a hardware that is not here: never run, never measured, nothing to merge
+    CLEAN = "clean"        # looked at by sanitizers that found no error; says nothing about results or times
+    FINDINGS = "findings"  # looked at by sanitizers that found errors
     COMPILE_ERROR = "compile_error"
     RUNTIME_ERROR = "runtime_error"
     TIMEOUT = "timeout"
@@ -84,6 +86,7 @@ class CheckName(StrEnum):
     INFRASTRUCTURE = "infrastructure"        # host, device and problem files did their part
     QUIET_DEVICE = "quiet-device"            # the canary says the device ran undisturbed and unthrottled
     LANGUAGE_RULES = "language-rules"        # only what the language allows was used
+    SANITIZERS_CLEAN = "sanitizers-clean"    # no sanitizer found an error (sanitize evaluations only)
 
 
 class CheckStatus(StrEnum):

@@ -42,7 +42,7 @@ def build_kernel(
     if built.timed_out:
         findings.fail(CheckName.IN_TIME, f"the compiler did not finish in time: {built.report.log[-300:]}")
         return built.report, None
-    findings.record(CheckName.COMPILES, built.artifact is not None, _first_error(built.report))
+    findings.record(CheckName.COMPILES, built.artifact is not None, first_error(built.report))
     if built.artifact is not None and (foreign := carried(built.artifact.read_bytes())):
         findings.fail(CheckName.LANGUAGE_RULES, f"the built kernel carries {foreign}")
         return built.report, None
@@ -81,7 +81,8 @@ def kernel_digest(directory: Path) -> str:
     return digest.hexdigest()
 
 
-def _first_error(report: BuildReport) -> str:
+def first_error(report: BuildReport) -> str:
+    """The line of a failed build's log that says why, bounded; empty for a build that worked."""
     if report.ok:
         return ""
     lines = [line for line in report.log.splitlines() if "error" in line.lower()]

@@ -17,6 +17,7 @@ _VERDICTS: tuple[tuple[CheckName, Verdict], ...] = (
     (CheckName.STEADY_WORK, Verdict.REWARD_HACK),
     (CheckName.LANGUAGE_RULES, Verdict.REWARD_HACK),
     (CheckName.SANDBOXED, Verdict.REWARD_HACK),
+    (CheckName.SANITIZERS_CLEAN, Verdict.FINDINGS),
     (CheckName.IN_TIME, Verdict.TIMEOUT),
     (CheckName.LOADS, Verdict.RUNTIME_ERROR),
     (CheckName.RUNS, Verdict.RUNTIME_ERROR),

@@ -12,6 +12,8 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from agentcore.vocabulary import Change, CheckName, CheckStatus, HardwareName, Language, Verdict
+from agentcore.sanitizer.report import SanitizerReport
+from agentcore.vocabulary import CheckName, CheckStatus, HardwareName, Language, Verdict
 
 SCHEMA_VERSION = 1
 
@@ -197,6 +199,7 @@ class EvaluationResult(Record):
     seconds: dict[str, float] = Field(default_factory=dict)
     runner_log: str = ""
     comparison: PairedComparison | None = None  # of a compare evaluation; times beside it are of its first round
+    sanitizer: SanitizerReport | None = None  # of a sanitize evaluation, which has no workloads and no times
 
     @property
     def passed(self) -> bool:
