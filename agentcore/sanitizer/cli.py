@@ -50,7 +50,7 @@ def _sanitize(arguments: argparse.Namespace) -> int:
     if not arguments.kernel_dir.is_dir():
         raise CannotRun(f"{arguments.kernel_dir} is not a directory; name the one that holds the kernel's source")
     if not tools_for(language, hardware):
-        raise CannotRun(f"no sanitizer looks at {language} kernels on {hardware}; give another --language or --hardware")
+        raise CannotRun(f"no sanitizer looks at {language} kernels on {hardware}; give another --hardware")
     if arguments.workloads is not None and arguments.workloads < 1:
         raise CannotRun("--workloads must be at least 1")
     result = sanitize(

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from agentcore.build.log import clean_log
+from agentcore.build.prebuilt import hidden
 from agentcore.build.toolchain import compiler
 from agentcore.sandbox import GIB, MIB, Completed, Limits, Sandbox
 from agentcore.sandbox.view import host_view
@@ -130,8 +131,8 @@ def _run(
         processes=512, file_bytes=GIB, cpu_s=int(wall_s * 8), wall_s=wall_s, output_bytes=_OUTPUT_BYTES,
     )
     return sandbox.run(
-        command, readable=[program.path.parent, *also], devices=program.devices, env=environment, limits=limits,
-        python=False, merge_stderr=merge,
+        command, readable=[program.path.parent, *also, *hidden(sandbox, python=False)], devices=program.devices,
+        env=environment, limits=limits, python=False, merge_stderr=merge,
     )
 
 

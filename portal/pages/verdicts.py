@@ -30,6 +30,8 @@ VERDICTS: dict[str, Look] = {
     Verdict.COMPILED: Look(
         "compiled", "◇", "diamond-open", "idle", "compiled only, never measured: no device of its hardware was there"
     ),
+    Verdict.CLEAN: Look("clean", "□", "square-open", "good", "looked at by sanitizers that found no error"),
+    Verdict.FINDINGS: Look("findings", "◈", "diamond-x", "warn", "looked at by sanitizers that found errors"),
     Verdict.COMPILE_ERROR: Look("compile error", "■", "square", "bad", "the compiler refused it"),
     Verdict.RUNTIME_ERROR: Look("runtime error", "▼", "triangle-down", "bad", "it crashed or returned an error"),
     Verdict.TIMEOUT: Look("timeout", "◆", "diamond", "warn", "a build, load or call passed its limit"),
