@@ -11,7 +11,6 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from agentcore.vocabulary import Change, CheckName, CheckStatus, HardwareName, Language, Verdict
 from agentcore.sanitizer.report import SanitizerReport
 from agentcore.vocabulary import CheckName, CheckStatus, HardwareName, Language, Verdict
 
