@@ -12,7 +12,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from agentcore.sanitizer.report import SanitizerReport
-from agentcore.vocabulary import CheckName, CheckStatus, HardwareName, Language, Verdict
+from agentcore.vocabulary import Change, CheckName, CheckStatus, HardwareName, Language, Verdict
 
 SCHEMA_VERSION = 1
 
