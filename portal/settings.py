@@ -239,6 +239,8 @@ Q_CLUSTER = {
     "ALT_CLUSTERS": {"b200": {}, "h200": {}, "h100": {}, "cpu": {}},
 }
 GIT_FETCH_TIMEOUT_S = 120  # both tries together; counted as part of the evaluation's deadline
+COMPARISON_ROUNDS = 8  # of an A/B comparison: so often both kernels are measured
+COMPARISON_BUDGET_S = EVALUATION_DEADLINE_S * 2 / 3  # fewer rounds where so many would take longer
 EVALUATION_LEASE_S = 30
 EVALUATION_MAX_CLAIMS = 3
 EVALUATION_RETRY_PAUSE_S = 30  # times the number of claims so far, after a failure that is not the attempt's fault

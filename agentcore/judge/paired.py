@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 import random as pseudo_random
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Literal, Protocol
@@ -42,24 +43,29 @@ class Evaluates(Protocol):
 
 
 def compare_in_turn(
-    judge: Evaluates, old: EvaluationRequest, new: EvaluationRequest, rounds: int = DEFAULT_ROUNDS
+    judge: Evaluates, old: EvaluationRequest, new: EvaluationRequest, rounds: int = DEFAULT_ROUNDS, *,
+    budget_s: float = math.inf,
 ) -> EvaluationResult:
     """The new kernel's result with its ``comparison`` to the old one. Both requests are of one problem and hardware.
 
     Stops at the first failure of either. A disturbed round is measured again; where too many are, the result is
-    ``infra_error``. Held-out shapes are judged in the first round. Raises ValueError for another number of rounds than
-    FEWEST_ROUNDS to MOST_ROUNDS, or two problems.
+    ``infra_error``. Held-out shapes are judged in the first round. No further round begins that would, at the pace so
+    far, end after ``budget_s`` seconds; fewer rounds give a wider interval. Raises ValueError for another number of
+    rounds than FEWEST_ROUNDS to MOST_ROUNDS, or two problems.
     """
     if not FEWEST_ROUNDS <= rounds <= MOST_ROUNDS:
         raise ValueError(f"{rounds} rounds: give {FEWEST_ROUNDS} to {MOST_ROUNDS}")
     if (old.problem.digest, old.hardware) != (new.problem.digest, new.hardware):
         raise ValueError("an A/B comparison is of one problem on one hardware")
-    return _InTurn(judge, old, new, rounds).run()
+    return _InTurn(judge, old, new, rounds, budget_s).run()
 
 
 class _InTurn:
-    def __init__(self, judge: Evaluates, old: EvaluationRequest, new: EvaluationRequest, rounds: int) -> None:
-        self.judge, self.rounds = judge, rounds
+    def __init__(
+        self, judge: Evaluates, old: EvaluationRequest, new: EvaluationRequest, rounds: int, budget_s: float
+    ) -> None:
+        self.judge, self.rounds, self.budget_s = judge, rounds, budget_s
+        self.began = time.monotonic()
         self.requests: dict[Side, EvaluationRequest] = {"old": old, "new": new}
         self.first: dict[Side, EvaluationResult] = {}
         """The first undisturbed result of each side: that with the held-out shapes."""
@@ -71,6 +77,8 @@ class _InTurn:
         starts: list[Side] = [("old", "new")[number % 2] for number in range(self.rounds)]
         random.shuffle(starts)
         for number, start in enumerate(starts):
+            if number >= FEWEST_ROUNDS and (time.monotonic() - self.began) * (number + 1) > self.budget_s * number:
+                break
             results = self._round(number, start)
             while spoiled := next((r for r in results.values() if r.verdict is Verdict.INFRA_ERROR), None):
                 self.repeated += 1

@@ -12,6 +12,7 @@ import os
 import sys
 import threading
 import traceback
+from dataclasses import replace
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
@@ -33,6 +34,7 @@ def main() -> int:
     threading.Thread(target=_read_requests, args=(requests,), daemon=True).start()
 
     from agentcore.judge.evaluate import EvaluationRequest, Judge
+    from agentcore.judge.paired import compare_in_turn
     from agentcore.problems import load_problem
 
     judge = Judge(arguments.hardware, arguments.cache_dir)
@@ -44,7 +46,7 @@ def main() -> int:
             answers.write(json.dumps({"op": "progress", "text": text}) + "\n")
 
         try:
-            result = judge.evaluate(EvaluationRequest(
+            wanted = EvaluationRequest(
                 problem=load_problem(Path(request["problem_dir"])),
                 kernel_dir=Path(request["kernel_dir"]),
                 language=Language(request["language"]),
@@ -53,7 +55,12 @@ def main() -> int:
                 sandbox=arguments.sandbox,
                 progress=progress,
                 **request.get("options", {}),
-            ))
+            )
+            if (other := request.get("against")) is None:
+                result = judge.evaluate(wanted)
+            else:
+                earlier = replace(wanted, kernel_dir=Path(other["kernel_dir"]), language=Language(other["language"]))
+                result = compare_in_turn(judge, earlier, wanted, other["rounds"], budget_s=other["budget_s"])
             answer = {"op": "result", "result": result.model_dump(mode="json")}
         except Exception as error:
             traceback.print_exc()

@@ -14,6 +14,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +47,18 @@ def judge_environment() -> dict[str, str]:
     package_root = str(Path(__file__).resolve().parents[2])
     kept = {k: v for k, v in os.environ.items() if k in _KEPT or k.startswith(_KEPT_PREFIXES)}
     return {**kept, "PYTHONPATH": package_root, "PYTHONUNBUFFERED": "1"}
+
+
+@dataclass(frozen=True, slots=True)
+class Opponent:
+    """The earlier kernel that a kernel is compared with, in turn, for so many rounds, within ``budget_s`` seconds where
+    that many take longer (see paired.py).
+    """
+
+    kernel_dir: Path
+    language: Language
+    rounds: int
+    budget_s: float = 600.0
 
 
 class JudgeService:
@@ -82,22 +95,29 @@ class JudgeService:
         *,
         deadline_s: float,
         options: Mapping[str, Any] | None = None,
+        against: Opponent | None = None,
         progress: Callable[[str], None] | None = None,
         should_abort: Callable[[], bool] = lambda: False,
     ) -> EvaluationResult:
         """Judge one kernel within ``deadline_s`` seconds, starting the judge if need be.
 
-        ``options`` are further fields of EvaluationRequest (quick, heldout, workload_uuids). Raises JudgeTimeout,
-        JudgeDied or JudgeFailure; after any of them the next call starts a fresh judge.
+        ``options`` are further fields of EvaluationRequest (quick, heldout, workload_uuids). With ``against`` both
+        kernels are judged in turn, and the result has a ``comparison``. Raises JudgeTimeout, JudgeDied or JudgeFailure;
+        after any of them the next call starts a fresh judge.
         """
         deadline = time.monotonic() + deadline_s
         try:
             if self.pid is None:
                 self._start(min(deadline, time.monotonic() + START_TIMEOUT_S))
-            request = {
+            request: dict[str, Any] = {
                 "problem_dir": str(problem_dir), "kernel_dir": str(kernel_dir), "language": language.value,
                 "options": dict(options or {}),
             }
+            if against is not None:
+                request["against"] = {
+                    "kernel_dir": str(against.kernel_dir), "language": against.language.value, "rounds": against.rounds,
+                    "budget_s": against.budget_s,
+                }
             assert self._process is not None and self._process.stdin is not None
             try:
                 self._process.stdin.write(json.dumps(request).encode() + b"\n")

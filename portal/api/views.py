@@ -94,7 +94,7 @@ def history(request: HttpRequest, name: str) -> dict[str, Any]:
         attempts = attempts.filter(judged & (Q(evaluations__hardware=hardware) if hardware else Q())).distinct()
     if request.GET.get("before") is not None:
         attempts = attempts.filter(pk__lt=integer(request, "before", 0, 0, 2**62))
-    evaluations = Evaluation.objects.select_related("duplicate_of__attempt").order_by("-id")
+    evaluations = Evaluation.objects.select_related("duplicate_of__attempt", "against").order_by("-id")
     evaluations = evaluations.defer("result", "duplicate_of__result")
     if hardware:
         evaluations = evaluations.filter(hardware=hardware)
@@ -123,7 +123,7 @@ def attempt(request: HttpRequest, commit: str) -> dict[str, Any]:
         raise ApiError(f"{commit} begins several commits; give more characters")
     evaluations = (
         found[0]
-        .evaluations.select_related("duplicate_of__attempt")
+        .evaluations.select_related("duplicate_of__attempt", "against")
         .prefetch_related("workloads", "duplicate_of__workloads")
         .order_by("-id")[:MAX_EVALUATIONS]
     )
@@ -135,7 +135,7 @@ def evaluation(request: HttpRequest, number: int) -> dict[str, Any]:
     """One evaluation in full."""
     row = (
         Evaluation.objects.filter(pk=number)
-        .select_related("attempt", "duplicate_of__attempt")
+        .select_related("attempt", "duplicate_of__attempt", "against")
         .prefetch_related("workloads", "duplicate_of__workloads")
         .first()
     )
@@ -206,7 +206,7 @@ def _passed(condition: Q):
     return (
         scores.standing_evaluations()
         .filter(condition, verdict=Verdict.PASSED.value, problem_digest=F("attempt__problem__digest"))
-        .select_related("attempt", "duplicate_of__attempt")
+        .select_related("attempt", "duplicate_of__attempt", "against")
         .defer("result")
         .order_by(F("sol_score").desc(nulls_last=True), "latency_geomean_us", "id")
     )

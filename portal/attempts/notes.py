@@ -60,6 +60,7 @@ def evaluation_line(evaluation: Evaluation) -> str:
     extra = {
         "evaluation_id": evaluation.pk,
         "kind": evaluation.kind,
+        "against": evaluation.against.commit if evaluation.against else None,
         "run": evaluation.lease_token,
         "claims": evaluation.claims,
         "claimed_by": evaluation.claimed_by,
@@ -101,7 +102,7 @@ def _write_attempts(repository: AttemptsRepository, limit: int) -> int:
 def _write_evaluations(repository: AttemptsRepository, limit: int) -> int:
     pending = (
         Evaluation.objects.filter(state=Evaluation.State.DONE, note_written_at__isnull=True)
-        .select_related("attempt").order_by("finished_at", "id")[:limit]
+        .select_related("attempt", "against").order_by("finished_at", "id")[:limit]
     )
     rows = [row for row in pending if _present(repository, row.attempt.commit, row)]
     repository.append_notes(EVALUATIONS, [(row.attempt.commit, evaluation_line(row)) for row in rows])

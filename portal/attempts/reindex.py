@@ -196,6 +196,7 @@ def _restore_evaluations(noted: list[_Noted], report: Report) -> None:
                 attempt=attempt,
                 hardware=item.result.hardware.value,
                 kind=_kind(item.line.get("kind")),
+                against=Attempt.objects.filter(commit=str(item.line.get("against") or "")).first(),
                 state=Evaluation.State.DONE,
                 priority=item.line.get("priority") or Evaluation.Priority.AGENT,
                 reason=str(item.line.get("reason") or "")[:200],

@@ -67,16 +67,20 @@ def enqueue(
     hardware: HardwareName | str,
     *,
     kind: str = Evaluation.Kind.MEASURE,
+    against=None,
     priority: int = Evaluation.Priority.AGENT,
     reason: str = "",
     requested_by=None,
 ) -> Evaluation:
-    """Queue one evaluation of ``attempt``: the row and its wake-up message in one transaction."""
+    """Queue one evaluation of ``attempt``: the row and its wake-up message in one transaction.
+
+    ``against`` is the attempt that a ``compare`` compares it with, and None of every other kind.
+    """
     hardware = HardwareName(hardware)
     with transaction.atomic():
         evaluation = Evaluation.objects.create(
-            attempt=attempt, hardware=hardware.value, kind=kind, priority=priority, reason=reason[:200],
-            requested_by=requested_by, problem_digest=attempt.problem.digest,
+            attempt=attempt, hardware=hardware.value, kind=kind, against=against, priority=priority,
+            reason=reason[:200], requested_by=requested_by, problem_digest=attempt.problem.digest,
         )
         wake(hardware)
     return evaluation

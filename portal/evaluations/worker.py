@@ -23,6 +23,7 @@ from django.db import DatabaseError, connection
 
 from agentcore.gitstore import GitStoreError, Unreachable
 from agentcore.judge.result import EvaluationResult
+from agentcore.judge.service import Opponent
 from agentcore.vocabulary import HardwareName, Language, Verdict
 from portal.evaluations import materials, queue
 from portal.evaluations.materials import WrongProblem
@@ -31,13 +32,16 @@ from portal.evaluations.queue import Claim
 
 logger = logging.getLogger(__name__)
 
+KINDS = (Evaluation.Kind.MEASURE, Evaluation.Kind.COMPARE)
+"""What a worker knows how to do."""
+
 
 class Judge(Protocol):
     """What the worker needs of `agentcore.judge.service.JudgeService`."""
 
     def evaluate(
         self, problem_dir: Path, kernel_dir: Path, language: Language, *, deadline_s: float,
-        should_abort: Callable[[], bool],
+        should_abort: Callable[[], bool], against: Opponent | None = None,
     ) -> EvaluationResult: ...
 
     def close(self) -> None: ...
@@ -81,7 +85,7 @@ class Worker:
             while time.monotonic() - started < budget_s:
                 if not self._portal_answers():
                     return judged, False
-                claim = queue.claim(self.hardware, self.name)
+                claim = queue.claim(self.hardware, self.name, KINDS)
                 if claim is None:
                     return judged, False
                 if self._judge_one(claim):
@@ -111,7 +115,9 @@ class Worker:
         """Judge one row, or put it back. False: nothing was tried, because its kernel could not be had."""
         heartbeat = Heartbeat(claim)
         try:
-            evaluation = Evaluation.objects.select_related("attempt__problem").get(pk=claim.evaluation_id)
+            evaluation = Evaluation.objects.select_related("attempt__problem", "against__problem").get(
+                pk=claim.evaluation_id
+            )
             with heartbeat:
                 result = self._measure(evaluation, should_abort=lambda: heartbeat.lost)
             if heartbeat.lost:
@@ -156,6 +162,7 @@ class Worker:
             Path(directory).chmod(0o755)  # the sandbox reads it under another uid
             kernel = Path(directory) / "kernel"
             materials.export_kernel(attempt, kernel)
+            more = _opponent(evaluation, Path(directory) / "against")
             with self._lock:
                 if self._judge is None:
                     self._judge = self._judge_factory(self.hardware)
@@ -163,6 +170,7 @@ class Worker:
             return judge.evaluate(
                 problem, kernel, Language(attempt.language),
                 deadline_s=settings.EVALUATION_DEADLINE_S - (time.monotonic() - started), should_abort=should_abort,
+                **more,
             )
 
     def _drop_judge(self) -> None:
@@ -184,6 +192,18 @@ class Worker:
             if self._idle is not None:
                 self._idle.cancel()
                 self._idle = None
+
+
+def _opponent(evaluation: Evaluation, destination: Path) -> dict[str, Opponent]:
+    """What the judge is asked beyond a measurement: of a comparison, the earlier kernel, exported."""
+    if evaluation.kind != Evaluation.Kind.COMPARE:
+        return {}
+    if evaluation.against is None:
+        raise ValueError(f"evaluation {evaluation.pk} is a comparison with nothing: ask for it again")
+    materials.export_kernel(evaluation.against, destination)
+    return {"against": Opponent(
+        destination, Language(evaluation.against.language), settings.COMPARISON_ROUNDS, settings.COMPARISON_BUDGET_S
+    )}
 
 
 class Heartbeat:

@@ -149,6 +149,11 @@ def test_a_disturbance_that_the_judge_sees_is_one(
     assert result.verdict is Verdict.INFRA_ERROR and "hardware thermal" in result.message
 
 
+def test_rounds_that_would_take_too_long_are_left_out_but_for_two(ask: Callable[[str], EvaluationRequest]) -> None:
+    found = compare_in_turn(Scripted([]), ask(SLOWER), ask(DOUBLE_KERNEL), rounds=8, budget_s=0.0).comparison
+    assert found is not None and len(found.rounds) == 2
+
+
 @pytest.mark.parametrize("rounds", [0, 1, 65])
 def test_a_number_of_rounds_that_cannot_be_is_refused(ask: Callable[[str], EvaluationRequest], rounds: int) -> None:
     with pytest.raises(ValueError, match="give 2 to 64"):

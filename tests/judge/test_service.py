@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from agentcore.judge.service import JudgeDied, JudgeFailure, JudgeService, JudgeTimeout
+from agentcore.judge.service import JudgeDied, JudgeFailure, JudgeService, JudgeTimeout, Opponent
 from agentcore.sandbox import Sandbox
 from agentcore.vocabulary import HardwareName, Language, Verdict
 from tests.judge.conftest import (
@@ -69,6 +69,20 @@ def judged(service: JudgeService, problem_dir: Path, kernel: Path, deadline_s: f
         if "canary" not in result.message:  # a busy machine
             break
     return result.verdict
+
+
+def test_two_kernels_in_turn_give_one_result_with_their_comparison(
+    service: JudgeService, problem_dir: Path, kernels: dict[str, Path]
+) -> None:
+    said: list[str] = []
+    result = service.evaluate(
+        problem_dir, kernels["good"], Language.CPP, deadline_s=120, options=QUICK,
+        against=Opponent(kernels["good"], Language.CPP, rounds=2), progress=said.append,
+    )
+    found = result.comparison
+    assert result.verdict is Verdict.PASSED and found is not None, result.message
+    assert len(found.rounds) == 2 and found.ratio is not None and found.old_kernel_digest == result.kernel_digest
+    assert any("round 2 of 2" in text for text in said)
 
 
 def wait_until(condition: Callable[[], bool], seconds: float = 10) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import time
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 from django.conf import settings as django_settings
@@ -33,11 +34,17 @@ from tests.portal import repositories as repos
 pytestmark = pytest.mark.django_db
 
 
+def _files(directory: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in directory.iterdir()}
+
+
 class ScriptedJudge:
     """Answers each call with the next of ``script`` (a verdict, or an exception to raise); then passes everything."""
 
     script: list
     started: list
+    compared: list
+    rounds: list
     digest = ""
 
     def __init__(self, hardware) -> None:
@@ -45,10 +52,13 @@ class ScriptedJudge:
         self.closed = False
         self.seen: list[dict[str, bytes]] = []
 
-    def evaluate(self, problem_dir, kernel_dir, language, *, deadline_s, should_abort):
+    def evaluate(self, problem_dir, kernel_dir, language, *, deadline_s, should_abort, against=None):
         assert (problem_dir / "definition.json").is_file()
         assert kernel_dir.parent.stat().st_mode & 0o005 == 0o005, "the sandbox's user can reach it"
-        self.seen.append({path.name: path.read_bytes() for path in kernel_dir.iterdir()})
+        self.seen.append(_files(kernel_dir))
+        if against is not None:
+            type(self).compared.append((_files(kernel_dir), _files(against.kernel_dir)))
+            type(self).rounds.append(against.rounds)
         answer = type(self).script.pop(0) if type(self).script else Verdict.PASSED
         if isinstance(answer, BaseException):
             raise answer
@@ -58,7 +68,7 @@ class ScriptedJudge:
                 assert time.monotonic() < deadline, "nobody gave up"
                 time.sleep(0.01)
             raise JudgeDied("given up")
-        result = make.make_result(Attempt.objects.get(), verdict=answer)
+        result = make.make_result(Attempt.objects.first(), verdict=answer)
         return result.model_copy(update={"problem_digest": type(self).digest or result.problem_digest})
 
     def close(self) -> None:
@@ -68,6 +78,7 @@ class ScriptedJudge:
 @pytest.fixture
 def judge():
     ScriptedJudge.script, ScriptedJudge.started, ScriptedJudge.digest = [], [], ""
+    ScriptedJudge.compared, ScriptedJudge.rounds = [], []
     return ScriptedJudge
 
 
@@ -89,6 +100,32 @@ def test_a_row_is_exported_judged_and_recorded(attempt, judge):
     assert list((django_settings.CACHE_DIR / "exports").iterdir()) == [], "the export is gone"
     machine.close()
     assert judge.started[0].closed
+
+
+def test_a_comparison_takes_both_kernels_to_the_judge(attempt, judge, settings):
+    queue.finish(queue.claim("cpu", "w"), make.make_result(attempt))
+    _, oid = repos.push("scale", "ada", "int better;", slug="better")
+    intake.reconcile()
+    better = Attempt.objects.get(commit=oid)
+    queue.enqueue(better, "cpu", kind=Evaluation.Kind.COMPARE, against=attempt)
+    machine = Worker("cpu", judge)
+    assert machine.run(budget_s=60) == (2, False)  # the push's own measurement, and the comparison
+    by_source = {kernel["kernel.cpp"]: earlier for kernel, earlier in judge.compared}
+    assert by_source == {b"int better;": {"kernel.cpp": b"int kernel;"}}
+    assert judge.rounds == [settings.COMPARISON_ROUNDS]
+    assert list((settings.CACHE_DIR / "exports").iterdir()) == []
+    machine.close()
+
+
+def test_a_comparison_with_nothing_is_nobodys_verdict(attempt, judge):
+    queue.finish(queue.claim("cpu", "w"), make.make_result(attempt))
+    row = queue.enqueue(attempt, "cpu", kind=Evaluation.Kind.COMPARE)
+    machine = Worker("cpu", judge)
+    machine.run(budget_s=60)
+    row.refresh_from_db()
+    assert (row.state, row.verdict) == ("queued", "")
+    assert "a comparison with nothing" in row.message
+    machine.close()
 
 
 def test_one_judge_serves_many_rows(attempt, judge):
