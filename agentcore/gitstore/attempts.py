@@ -12,11 +12,11 @@ from typing import Self
 
 from agentcore.gitstore import notes
 from agentcore.gitstore.hooks import install_hooks
-from agentcore.gitstore.paths import FILE_MODE, MAX_FILE_BYTES, MAX_FILES, MAX_TOTAL_BYTES
 from agentcore.gitstore.policy import PushPolicy
 from agentcore.gitstore.process import GitStoreError
 from agentcore.gitstore.records import SYSTEM, Identity, with_trailers
 from agentcore.gitstore.repository import MAIN, Repository, Seed, seed_files
+from agentcore.paths import FILE_MODE, MAX_FILE_BYTES, MAX_FILES, MAX_TOTAL_BYTES
 from agentcore.vocabulary import ATTEMPT_REF_PREFIX, AttemptRef
 
 MAX_PUSH_BYTES = 16 << 20

@@ -12,7 +12,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-from agentcore.gitstore.paths import (
+from agentcore.gitstore.process import GitStoreError
+from agentcore.gitstore.records import KNOWN_TRAILERS, NO_OID, CommitRecord, Identity
+from agentcore.gitstore.repository import MAIN, Repository
+from agentcore.gitstore.shape import shape_fault
+from agentcore.paths import (
     FILE_MODE,
     MAX_FILE_BYTES,
     MAX_FILES,
@@ -21,10 +25,6 @@ from agentcore.gitstore.paths import (
     kernel_path_fault,
     shown,
 )
-from agentcore.gitstore.process import GitStoreError
-from agentcore.gitstore.records import KNOWN_TRAILERS, NO_OID, CommitRecord, Identity
-from agentcore.gitstore.repository import MAIN, Repository
-from agentcore.gitstore.shape import shape_fault
 from agentcore.vocabulary import ATTEMPT_REF_PREFIX, AttemptRef
 
 MAX_COMMITS = 50

@@ -7,8 +7,8 @@ Not for what lies in the trees: names, modes and sizes of files are the policy's
 
 from __future__ import annotations
 
-from agentcore.gitstore.paths import MAX_DEPTH, MAX_FILES, shown
 from agentcore.gitstore.process import GitProcess, GitStoreError
+from agentcore.paths import MAX_DEPTH, MAX_FILES, shown
 
 MAX_TREE_DEPTH = 12
 MAX_TREES = 256

@@ -11,7 +11,10 @@ from pathlib import Path
 from typing import Any, Self
 
 from agentcore.gitstore.index import SolutionEntry, readme
-from agentcore.gitstore.paths import (
+from agentcore.gitstore.process import GitStoreError
+from agentcore.gitstore.records import OID_PATTERN, CommitRecord, Identity, with_trailers
+from agentcore.gitstore.repository import MAIN, Lost, Repository, Seed
+from agentcore.paths import (
     MAX_FILE_BYTES,
     MAX_FILES,
     MAX_TOTAL_BYTES,
@@ -20,9 +23,6 @@ from agentcore.gitstore.paths import (
     path_fault,
     shown,
 )
-from agentcore.gitstore.process import GitStoreError
-from agentcore.gitstore.records import OID_PATTERN, CommitRecord, Identity, with_trailers
-from agentcore.gitstore.repository import MAIN, Lost, Repository, Seed
 from agentcore.vocabulary import NAME_PATTERN, HardwareName, Language
 
 _TRIES = 5

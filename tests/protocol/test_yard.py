@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from agentcore.gitstore import paths
+from agentcore import paths
 from agentcore.vocabulary import NAME_PATTERN, Language
 
 from .conftest import TOKEN, YARD, Clone, FakePortal, git

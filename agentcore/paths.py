@@ -1,4 +1,4 @@
-"""Which paths and files a kernel may consist of. One rule for pushing and for publishing; no git here."""
+"""Which paths and files a kernel may consist of. One rule for pushing, publishing and solution.json; pure text."""
 
 from __future__ import annotations
 
