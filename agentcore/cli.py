@@ -1,4 +1,4 @@
-"""``kernelyard``: judge, verify, compare, sanitize, selftest, bounds, problems and devices. No Django, no database."""
+"""``kernelyard``: judge, verify, compare, export-solution, sanitize, selftest, bounds, problems and devices."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import sys
 import agentcore.bounds.cli as bounds_cli
 import agentcore.judge.cli as judge_cli
 import agentcore.judge.compare_cli as compare_cli
+import agentcore.official.cli as official_cli
 import agentcore.problems.cli as problems_cli
 import agentcore.sanitizer.cli as sanitizer_cli
 import agentcore.selftest.cli as selftest_cli
@@ -21,7 +22,7 @@ def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="kernelyard", description=__doc__)
     parser.add_argument("--version", action="version", version=f"kernelyard {__version__}")
     subparsers = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for module in (judge_cli, compare_cli, sanitizer_cli, selftest_cli, bounds_cli, problems_cli):
+    for module in (judge_cli, compare_cli, official_cli, sanitizer_cli, selftest_cli, bounds_cli, problems_cli):
         module.add_parser(subparsers)
     arguments = parser.parse_args(argv)
     try:

@@ -11,11 +11,12 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from agentcore.build import build
+from agentcore.build import Build, build
 from agentcore.build.carried import carried
 from agentcore.judge.findings import Findings
 from agentcore.judge.request import EvaluationRequest
 from agentcore.judge.result import BuildReport
+from agentcore.official.extension import build_extension
 from agentcore.sandbox import Sandbox, find_sandbox
 from agentcore.vocabulary import CheckName
 
@@ -23,10 +24,10 @@ from agentcore.vocabulary import CheckName
 def build_kernel(
     request: EvaluationRequest, sandbox: Sandbox, findings: Findings
 ) -> tuple[BuildReport | None, Path | None]:
-    """The compiler's report, and what to load: a shared object, a Python kernel's directory, or None after a failure.
+    """The compiler's report, and what to load: a shared object, a directory with a kernel.py, or None after a failure.
 
     Records ``compiles``, ``in-time`` and, for what the file itself shows, ``language-rules``. Raises what
-    :func:`agentcore.build.build` raises.
+    ``agentcore.build.build`` and, for an official solution, ``build_extension`` raise.
     """
     language = request.language
     if not language.is_compiled:
@@ -35,14 +36,13 @@ def build_kernel(
         findings.fail(CheckName.COMPILES, f"{language.source_name} is missing")
         return None, None
     request.progress("building")
-    built = build(
-        request.kernel_dir, request.problem, language, request.hardware, cache_dir=request.cache_dir / "builds",
-        sandbox=sandbox,
-    )
+    built = _build(request, sandbox)
     if built.timed_out:
         findings.fail(CheckName.IN_TIME, f"the compiler did not finish in time: {built.report.log[-300:]}")
         return built.report, None
     findings.record(CheckName.COMPILES, built.artifact is not None, first_error(built.report))
+    if request.official is not None:  # what it may call is another harness's rule
+        return built.report, built.artifact.parent if built.artifact else None
     if built.artifact is not None and (foreign := carried(built.artifact.read_bytes())):
         findings.fail(CheckName.LANGUAGE_RULES, f"the built kernel carries {foreign}")
         return built.report, None
@@ -66,10 +66,17 @@ def build_ahead(request: EvaluationRequest) -> Iterator[None]:
 
 def _build_quietly(request: EvaluationRequest) -> None:
     with contextlib.suppress(Exception):
-        build(
-            request.kernel_dir, request.problem, request.language, request.hardware,
-            cache_dir=request.cache_dir / "builds", sandbox=find_sandbox(request.sandbox),
-        )
+        _build(request, find_sandbox(request.sandbox))
+
+
+def _build(request: EvaluationRequest, sandbox: Sandbox) -> Build:
+    cache_dir = request.cache_dir / "builds"
+    if request.official is not None:
+        definition = request.problem.definition
+        return build_extension(request.official, definition, request.hardware, cache_dir=cache_dir, sandbox=sandbox)
+    return build(
+        request.kernel_dir, request.problem, request.language, request.hardware, cache_dir=cache_dir, sandbox=sandbox
+    )
 
 
 def kernel_digest(directory: Path) -> str:

@@ -29,6 +29,7 @@ from agentcore.judge.rendering import render, render_compiled
 from agentcore.judge.request import EvaluationRequest
 from agentcore.judge.result import EvaluationResult, WorkloadResult
 from agentcore.judge.version import HARNESS_VERSION
+from agentcore.official.candidate import Candidate, candidate, is_made_for
 from agentcore.problems import Problem, load_problem
 from agentcore.vocabulary import HardwareName, Language, Verdict
 
@@ -44,10 +45,12 @@ RUN_TO_RUN = {True: 0.05, False: 0.25}
 
 def add_parser(subparsers: Subparsers) -> None:
     """Add this module's subcommands."""
-    judge = subparsers.add_parser("judge", help="judge one kernel directory", description=_judge.__doc__)
+    judge = subparsers.add_parser("judge", help="judge a kernel or a solution.json", description=_judge.__doc__)
     judge.add_argument("problem_dir", type=Path)
-    judge.add_argument("kernel_dir", type=Path)
-    judge.add_argument("--language", type=Language, required=True, choices=list(Language))
+    judge.add_argument(
+        "kernel", type=Path, help="a kernel's directory; or an official solution.json, or a directory that holds one"
+    )
+    judge.add_argument("--language", type=Language, choices=list(Language), help="of a kernel's directory")
     add_common(judge)
     judge.add_argument(
         "--baseline", default="auto",
@@ -75,19 +78,24 @@ def _judge(arguments: argparse.Namespace) -> int:
     For a GPU class that this host lacks a kernel is compiled, and nothing else: verdict ``compiled``, exit status 3
     (0 where --compile-only asked for no more).
     """
+    problem = load_problem(arguments.problem_dir)
+    with candidate(arguments.kernel, arguments.language, problem) as given:
+        return _judge_candidate(arguments, problem, given)
+
+
+def _judge_candidate(arguments: argparse.Namespace, problem: Problem, kernel: Candidate) -> int:
     from agentcore.judge.devices import is_here
 
-    problem = load_problem(arguments.problem_dir)
-    if not arguments.kernel_dir.is_dir():
-        raise CannotRun(f"{arguments.kernel_dir} is not a directory; name the one that holds the kernel's source")
-    hardware = arguments.hardware or default_hardware(arguments.language)
-    check_pair(arguments.language, hardware)
-    if arguments.compile_only or (arguments.language.is_compiled and not is_here(hardware)):
-        return _compile(arguments, problem, hardware)
+    hardware = arguments.hardware or default_hardware(kernel.language)
+    check_pair(kernel.language, hardware)
+    if kernel.official is not None and not is_made_for(kernel.official, hardware):
+        print(f"  target_hardware does not name {hardware}: judged on it all the same", file=sys.stderr)
+    if arguments.compile_only or (kernel.language.is_compiled and not is_here(hardware)):
+        return _compile(arguments, problem, hardware, kernel)
     given = read_result(Path(arguments.baseline)) if arguments.baseline not in ("auto", "none") else None
     request = EvaluationRequest(
-        problem=problem, kernel_dir=arguments.kernel_dir.resolve(), language=arguments.language, hardware=hardware,
-        cache_dir=arguments.cache_dir, sandbox=arguments.sandbox, quick=arguments.quick,
+        problem=problem, kernel_dir=kernel.kernel_dir, language=kernel.language, hardware=hardware,
+        cache_dir=arguments.cache_dir, sandbox=arguments.sandbox, quick=arguments.quick, official=kernel.official,
         heldout=not arguments.no_heldout, progress=lambda text: print(f"  {text}", file=sys.stderr),
     )
     with build_ahead(request):
@@ -102,15 +110,15 @@ def _judge(arguments: argparse.Namespace) -> int:
     return 0 if result.passed else 1
 
 
-def _compile(arguments: argparse.Namespace, problem: Problem, hardware: HardwareName) -> int:
+def _compile(arguments: argparse.Namespace, problem: Problem, hardware: HardwareName, kernel: Candidate) -> int:
     from agentcore.judge.compile_only import NothingToCompile, compile_only
 
     if not arguments.compile_only:
         print(f"  there is no {hardware} on this host: compiling only, measuring nothing", file=sys.stderr)
     try:
         result = compile_only(EvaluationRequest(
-            problem=problem, kernel_dir=arguments.kernel_dir.resolve(), language=arguments.language,
-            hardware=hardware, cache_dir=arguments.cache_dir, sandbox=arguments.sandbox,
+            problem=problem, kernel_dir=kernel.kernel_dir, language=kernel.language, hardware=hardware,
+            cache_dir=arguments.cache_dir, sandbox=arguments.sandbox, official=kernel.official,
         ))
     except NothingToCompile as error:
         raise CannotRun(str(error)) from error

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from pydantic import ValidationError
 
 from agentcore.judge.result import EvaluationResult
-from agentcore.problems import ProblemError
+from agentcore.problems import DocumentError
 from agentcore.vocabulary import HardwareName, Language
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ def run_command(command: Callable[[argparse.Namespace], int], arguments: argpars
     """What a subcommand is run by: what it cannot do is said in one line, with exit status 2."""
     try:
         return command(arguments)
-    except (CannotRun, ProblemError) as error:
+    except (CannotRun, DocumentError) as error:
         print(f"kernelyard {arguments.command}: {error}", file=sys.stderr)
         return 2
 

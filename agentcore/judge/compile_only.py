@@ -54,6 +54,7 @@ def compile_only(request: EvaluationRequest) -> EvaluationResult:
     seconds = round(time.perf_counter() - begun, 6)
     return EvaluationResult(
         problem=request.problem.name, problem_digest=request.problem.digest, language=request.language,
+        interface=request.interface,
         hardware=request.hardware, kernel_digest=kernel_digest(request.kernel_dir),
         verdict=findings.verdict(measured=False), message=findings.message(), checks=findings.checks(), build=report,
         stamp=_stamp(request.hardware, report, sandbox_kind), started_at=started_at,

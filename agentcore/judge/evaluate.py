@@ -200,20 +200,20 @@ class _Evaluation:
         request.progress("loading")
         try:
             with self._phase("start"):
-                runner = target.start(sandbox, request.language, artifact, self.effort)
+                runner = target.start(sandbox, request.runs_as, artifact, self.effort)
         except RunnerFailure as failure:
             self._blame(self.findings, failure, loading=True)
             return
         self.findings.record(CheckName.LOADS, True)
         runner.session.remember_processes()
-        self.rules = LibraryRules(request.language, artifact, runner.session.mapped_before)
+        self.rules = LibraryRules(request.runs_as, artifact, runner.session.mapped_before)
         with runner:
             try:
                 if self._libraries_allowed(runner):
                     self._measure_workloads(sandbox, artifact, runner)
                 # Python frameworks have helpers of their own; a compiled kernel has no business starting any.
                 through = all(w.verdict is Verdict.PASSED for w in self.workloads)
-                if through and request.language.is_compiled and (left := runner.session.new_processes()):
+                if through and request.runs_as.is_compiled and (left := runner.session.new_processes()):
                     self._accuse(CheckName.SANDBOXED, f"the kernel left processes behind: {', '.join(left[:5])}")
             finally:
                 if not self.heldout_shown:
@@ -264,7 +264,7 @@ class _Evaluation:
 
     def _kernels_allowed(self, runner: Runner) -> bool:
         """Ask which kernels one call launches, where torch shares the process. A claim: it accuses or says nothing."""
-        if self.request.language not in kernel_names.ASKED or not self.request.hardware.is_gpu:
+        if self.request.runs_as not in kernel_names.ASKED or not self.request.hardware.is_gpu:
             return True
         try:
             answer = runner.session.request(
@@ -330,7 +330,7 @@ class _Evaluation:
     def _explain_crash(self, sandbox: Sandbox, artifact: Path, verifier: Verifier, findings: Findings) -> None:
         """A crash is often a refused write to an input: call once more, on copies that may be written, and look."""
         try:
-            with self.judge.target.start(sandbox, self.request.language, artifact, self.effort) as runner:
+            with self.judge.target.start(sandbox, self.request.runs_as, artifact, self.effort) as runner:
                 name = runner.wrote_input(verifier)
         except RunnerFailure:
             return
@@ -352,8 +352,8 @@ class _Evaluation:
             verdict, message = failing.verdict, f"{where}{failing.message}"
         return EvaluationResult(
             problem=request.problem.name, problem_digest=request.problem.digest, language=request.language,
-            hardware=request.hardware, kernel_digest=kernel_digest(request.kernel_dir), verdict=verdict,
-            message=message[:4000], checks=self.findings.checks(), workloads=self.workloads, build=self.report,
+            interface=request.interface, hardware=request.hardware, kernel_digest=kernel_digest(request.kernel_dir),
+            verdict=verdict, message=message[:4000], checks=self.findings.checks(), workloads=self.workloads, build=self.report,
             stamp=stamp, started_at=self.started_at, seconds=self.seconds, runner_log=self.runner_log,
         )
 

@@ -12,7 +12,7 @@ from agentcore.vocabulary import Verdict
 
 def render(result: EvaluationResult, baseline: EvaluationResult | None) -> str:
     """The result as text: verdict, failed checks and a line per workload, with T_b and S where a baseline is known."""
-    lines = [f"{result.problem} [{result.language}] on {result.stamp.device_name or result.hardware}: {result.verdict}"]
+    lines = [f"{result.problem} [{_kind(result)}] on {result.stamp.device_name or result.hardware}: {result.verdict}"]
     if result.message:
         lines.append(f"  {result.message}")
     lines += [f"  {c.status:4} {c.name}: {c.message}" for c in result.failed_checks()]
@@ -35,7 +35,7 @@ def render(result: EvaluationResult, baseline: EvaluationResult | None) -> str:
 
 def render_compiled(result: EvaluationResult) -> str:
     """A compile-only result as text: the verdict, what failed, and what each device function uses."""
-    lines = [f"{result.problem} [{result.language}] for {result.hardware}: {result.verdict}, never run or measured"]
+    lines = [f"{result.problem} [{_kind(result)}] for {result.hardware}: {result.verdict}, never run or measured"]
     lines += [f"  {c.status:4} {c.name}: {c.message}" for c in result.failed_checks()]
     for kernel in result.build.resources if result.build else []:
         lines.append(
@@ -84,6 +84,10 @@ def render_paired(result: EvaluationResult, old: str, new: str) -> str:
         lines.append(f"{name[:44]:>44} {old_us:>10} {new_us:>10} {w.ratio:>8.4f} {interval:>15}  {w.change}")
     lines.append("  " + ", ".join(f"{name} {value:.2f} s" for name, value in result.seconds.items()))
     return "\n".join(lines)
+
+
+def _kind(result: EvaluationResult) -> str:
+    return f"{result.language}, {result.interface}" if result.interface else str(result.language)
 
 
 def _number(value: float | None, digits: int) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from agentcore.official.solution import OfficialSolution
 from agentcore.problems import Problem
 from agentcore.vocabulary import HardwareName, Language
 
@@ -14,7 +15,8 @@ from agentcore.vocabulary import HardwareName, Language
 class EvaluationRequest:
     """What to judge. ``workload_uuids`` restricts the workloads (empty: all); ``heldout`` adds the held-out shapes.
 
-    ``call_timeout_s`` bounds every call, the first included, instead of what the effort allows.
+    ``call_timeout_s`` bounds every call, the first included, instead of what the effort allows. ``official`` is the
+    solution.json that ``kernel_dir`` was staged from, where it was (``agentcore.official``).
     """
 
     problem: Problem
@@ -27,4 +29,15 @@ class EvaluationRequest:
     heldout: bool = True
     workload_uuids: tuple[str, ...] = ()
     call_timeout_s: float | None = None
+    official: OfficialSolution | None = None
     progress: Callable[[str], None] = field(default=lambda _text: None)
+
+    @property
+    def runs_as(self) -> Language:
+        """The language whose runner and rules apply. Official solutions are called from Python and may call torch."""
+        return Language.TORCH if self.official is not None else self.language
+
+    @property
+    def interface(self) -> str:
+        """How the kernel is called, where that is not by our own interface."""
+        return self.official.interface if self.official is not None else ""

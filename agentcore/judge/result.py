@@ -186,6 +186,8 @@ class EvaluationResult(Record):
     problem: str
     problem_digest: str = ""
     language: Language
+    interface: str = ""
+    """How the kernel was called, where not by the native interface: ``solution.json: torch binding, outputs last``."""
     hardware: HardwareName
     kernel_digest: str = ""
     verdict: Verdict

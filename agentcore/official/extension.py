@@ -140,9 +140,9 @@ def build_extension(
 ) -> Build:
     """Compile and link a C++ or CUDA solution. The artefact is ``kernel.so``; the adapter that loads it lies beside.
 
-    A solution at fault gives a report that is not ``ok``. Raises ToolMissing, FileMissing, CacheError, SandboxError, and
-    ValueError if the solution is not made for the hardware. On a host whose torch has no CUDA, a CUDA solution is compiled and
-    linked, but nothing can load the result.
+    A solution at fault gives a report that is not ``ok``. Raises ToolMissing, FileMissing, CacheError, SandboxError,
+    and ValueError if the solution is not made for the hardware. On a host whose torch has no CUDA, a CUDA solution is
+    compiled and linked, but nothing can load the result.
     """
     plan_ = plan(solution, hardware)
     text = adapter(solution, definition).encode()

@@ -59,8 +59,8 @@ def torch_files() -> TorchFiles:
     spec = importlib.util.find_spec("torch")
     places = list(spec.submodule_search_locations or ()) if spec else []
     root = Path(places[0]) if places else None
-    if root is None or not (root / "include/torch/csrc/api/include/torch/extension.h").is_file():
-        raise FileMissing("torch/extension.h", "torch, with its headers", "C++ solutions with torch's binding need it")
+    if root is None or not (root / "include/torch/csrc/utils/pybind.h").is_file():
+        raise FileMissing("torch/csrc/utils/pybind.h", "torch with its headers", "torch's binding needs it")
     version = (root / "version.py").read_bytes()
     return TorchFiles(
         root, importlib.metadata.version("torch"), hashlib.sha256(version).hexdigest(),

@@ -146,7 +146,7 @@ def test_a_directory_that_is_missing_is_named(
     judge_command: Callable[..., int], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert judge_command(kernel=tmp_path / "absent") == 2
-    assert "absent is not a directory" in capsys.readouterr().err
+    assert "absent: does not exist" in capsys.readouterr().err
 
 
 def test_a_baseline_file_that_is_no_result_is_refused_by_field(
