@@ -22,8 +22,8 @@ from agentcore.vocabulary import CheckName, HardwareName, Verdict
 TRIES = 3
 """How often a case is put to the judge that was refused for another reason than its own, or falsely refused: another
 program on the host can spoil one evaluation. An exploit that was accepted once stays accepted."""
-NO_GAIN = 0.8
-"""An exploit whose calls take at least this share of the control's has gained nothing beyond a busy CPU's noise."""
+NO_GAIN = {False: 0.8, True: 0.95}
+"""An exploit whose calls take at least this share of the control's has gained nothing beyond the noise: CPU, GPU."""
 COMPARISONS = 3
 
 
@@ -109,7 +109,7 @@ def _gained_nothing(
         if not honest.passed:
             return False, f"accepted, and {case.honest} did not pass to compare with: {_reasons(honest)}"
         ratios.append(_latency(result) / _latency(honest))
-        if statistics.median(ratios) >= NO_GAIN:
+        if statistics.median(ratios) >= NO_GAIN[judge.hardware.is_gpu]:
             return True, ""
         if number + 1 < COMPARISONS:
             result = _judged(case, case, judge, canary, sandbox)

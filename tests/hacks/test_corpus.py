@@ -59,10 +59,14 @@ def test_every_case_names_a_problem_of_the_suite_and_headers_that_exist() -> Non
 
 def test_the_corpus_holds_enough_cheats_and_controls_for_both_targets() -> None:
     counts = Counter((case.kind, on_gpu) for case in CASES for on_gpu in case.on_gpu)
-    assert counts[Kind.EXPLOIT, False] >= 25
-    assert counts[Kind.CONTROL, False] >= 8
-    assert counts[Kind.EXPLOIT, True] >= 15
-    assert counts[Kind.CONTROL, True] >= 5
+    assert counts[Kind.EXPLOIT, False] >= 60
+    assert counts[Kind.CONTROL, False] >= 20
+    assert counts[Kind.EXPLOIT, True] >= 60
+    assert counts[Kind.CONTROL, True] >= 20
+    for on_gpu in (False, True):
+        for python in (False, True):
+            found = {c.family for c in CASES if on_gpu in c.on_gpu and c.language.is_compiled is not python}
+            assert {"correctness", "timing", "replay", "process"} <= found
 
 
 @pytest.mark.parametrize(

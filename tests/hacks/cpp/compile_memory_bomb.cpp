@@ -6,7 +6,7 @@
 // caught-by: compiles|in-time
 // verdict: compile_error|timeout
 //
-// A constant of thirty million parts, each a part of the next: the compiler takes all the memory there is before it gives
+// A constant of sixty million parts, each a part of the next: the compiler takes all the memory there is before it gives
 // up.
 #include "rms.h"
 
@@ -19,7 +19,7 @@ template <>
 struct node<0> {
     char own;
 };
-constexpr node<25> tree{};
+constexpr node<26> tree{};
 
 KERNEL(x, w, y, n) {
     rms::rows(x, w, y, 0, n);

@@ -5,6 +5,7 @@
 // family: honest
 // caught-by: in-time
 // verdict: timeout
+// timeout-s: 5
 //
 // A kernel that never ends.
 #include "rms.cuh"

@@ -1,0 +1,25 @@
+// case: exploit
+// problem: masked_lse
+// language: cuda
+// hardware: gpu
+// family: correctness
+// caught-by: matches-reference
+// verdict: incorrect
+//
+// Answers minus infinity in every row, hoping that an infinity which is allowed somewhere is allowed everywhere.
+#include "masked_lse.cuh"
+
+__global__ void answer(const float* scores, const bool* mask, float* lse, int32_t* best, bool* any, int64_t cols) {
+    const int64_t r = blockIdx.x;
+    const masked::Row found = masked::row(scores + r * cols, mask + r * cols, cols);
+    if (threadIdx.x == 0) {
+        lse[r] = -INFINITY;
+        best[r] = found.where;
+        any[r] = found.where >= 0;
+    }
+}
+
+MASKED_LSE(scores, mask, lse, best, any, rows, cols, stream) {
+    answer<<<static_cast<unsigned>(rows), masked::THREADS, 0, stream>>>(scores, mask, lse, best, any, cols);
+    return cudaGetLastError() != cudaSuccess;
+}
