@@ -234,9 +234,10 @@ Q_CLUSTER = {
     "save_limit": 1000,
     "label": "Queue",
     # One cluster per hardware class, started as `manage.py fleet --hardware h200` on every host with such GPUs. The
-    # one named above also takes what waits for `cpu`, and does the housekeeping: it runs on the portal's host only.
+    # one named above also takes what waits for `cpu`, and what is to be compiled only where there is nvcc, and does the
+    # housekeeping: it runs on the portal's host only.
     "broker_class": "portal.evaluations.broker.Broker",
-    "ALT_CLUSTERS": {"b200": {}, "h200": {}, "h100": {}, "cpu": {}},
+    "ALT_CLUSTERS": {"b200": {}, "h200": {}, "h100": {}, "cpu": {}, "compile": {}},
 }
 GIT_FETCH_TIMEOUT_S = 120  # both tries together; counted as part of the evaluation's deadline
 COMPARISON_ROUNDS = 8  # of an A/B comparison: so often both kernels are measured

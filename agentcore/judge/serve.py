@@ -12,12 +12,17 @@ import os
 import sys
 import threading
 import traceback
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
 
+from agentcore.judge.request import EvaluationRequest
+from agentcore.judge.result import EvaluationResult
 from agentcore.vocabulary import HardwareName, Language
+
+Answer = Callable[[EvaluationRequest, dict[str, Any] | None], EvaluationResult]
 
 
 def main() -> int:
@@ -26,6 +31,7 @@ def main() -> int:
     parser.add_argument("--cache-dir", type=Path, required=True)
     parser.add_argument("--sandbox", default="auto")
     parser.add_argument("--answer-fd", type=int, required=True)
+    parser.add_argument("--compile-only", action="store_true", help="needs no device, and measures nothing")
     arguments = parser.parse_args()
     os.set_inheritable(arguments.answer_fd, False)
     answers = os.fdopen(arguments.answer_fd, "w", buffering=1)
@@ -33,11 +39,9 @@ def main() -> int:
     # Evaluations run in the main thread, because a runner dies with the thread that started it; stdin has its own.
     threading.Thread(target=_read_requests, args=(requests,), daemon=True).start()
 
-    from agentcore.judge.evaluate import EvaluationRequest, Judge
-    from agentcore.judge.paired import compare_in_turn
     from agentcore.problems import load_problem
 
-    judge = Judge(arguments.hardware, arguments.cache_dir)
+    judge = _compiler() if arguments.compile_only else _judge(arguments.hardware, arguments.cache_dir)
     answers.write(json.dumps({"op": "ready"}) + "\n")
     while True:
         request = requests.get()
@@ -56,16 +60,35 @@ def main() -> int:
                 progress=progress,
                 **request.get("options", {}),
             )
-            if (other := request.get("against")) is None:
-                result = judge.evaluate(wanted)
-            else:
-                earlier = replace(wanted, kernel_dir=Path(other["kernel_dir"]), language=Language(other["language"]))
-                result = compare_in_turn(judge, earlier, wanted, other["rounds"], budget_s=other["budget_s"])
+            result = judge(wanted, request.get("against"))
             answer = {"op": "result", "result": result.model_dump(mode="json")}
         except Exception as error:
             traceback.print_exc()
             answer = {"op": "failed", "message": f"{type(error).__name__}: {error}"[:4000]}
         answers.write(json.dumps(answer) + "\n")
+
+
+def _judge(hardware: HardwareName, cache_dir: Path) -> Answer:
+    """Judges a kernel, or two of them in turn, on a device of this host."""
+    from agentcore.judge.evaluate import Judge
+    from agentcore.judge.paired import compare_in_turn
+
+    judge = Judge(hardware, cache_dir)
+
+    def answer(wanted: EvaluationRequest, other: dict[str, Any] | None) -> EvaluationResult:
+        if other is None:
+            return judge.evaluate(wanted)
+        earlier = replace(wanted, kernel_dir=Path(other["kernel_dir"]), language=Language(other["language"]))
+        return compare_in_turn(judge, earlier, wanted, other["rounds"], budget_s=other["budget_s"])
+
+    return answer
+
+
+def _compiler() -> Answer:
+    """Compiles a kernel; needs no device, and neither imports torch."""
+    from agentcore.judge.compile_only import compile_only
+
+    return lambda wanted, _other: compile_only(wanted)
 
 
 def _read_requests(requests: SimpleQueue[dict[str, Any]]) -> None:

@@ -62,16 +62,18 @@ class Opponent:
 
 
 class JudgeService:
-    """One judge process for one hardware class. Not thread-safe; a context manager.
+    """One judge process for one hardware class, or for compiling only. Not thread-safe; a context manager.
 
     ``should_abort`` of :meth:`evaluate` lets the caller give up early (a lost lease): the judge is killed and
     JudgeDied raised.
     """
 
     def __init__(
-        self, hardware: HardwareName, cache_dir: Path, log_path: Path | None = None, sandbox: str = "auto"
+        self, hardware: HardwareName, cache_dir: Path, log_path: Path | None = None, sandbox: str = "auto", *,
+        compile_only: bool = False,
     ) -> None:
         self.hardware, self.cache_dir, self.log_path, self.sandbox = hardware, cache_dir, log_path, sandbox
+        self.compile_only = compile_only
         self._process: subprocess.Popen[bytes] | None = None
         self._answers = -1
         self._buffer = b""
@@ -165,6 +167,7 @@ class JudgeService:
                 [
                     sys.executable, "-m", "agentcore.judge.serve", "--hardware", self.hardware.value, "--cache-dir",
                     str(self.cache_dir), "--sandbox", self.sandbox, "--answer-fd", str(writing),
+                    *(["--compile-only"] if self.compile_only else []),
                 ],
                 stdin=subprocess.PIPE, stdout=log or subprocess.DEVNULL, stderr=log or None, pass_fds=[writing],
                 start_new_session=True, env=judge_environment(),

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from django.contrib import admin, messages
 
+from agentcore.vocabulary import HardwareName
+from portal.attempts.intake import schedule
 from portal.attempts.models import Attempt
+from portal.evaluations.compiling import COMPILED
+from portal.evaluations.models import Evaluation
 from portal.evaluations.rerun import rerun_attempt
 from portal.readonly import ReadOnlyAdmin
 
@@ -16,7 +20,7 @@ class AttemptAdmin(ReadOnlyAdmin):
     list_select_related = ["problem", "agent", "campaign"]
     search_fields = ["commit", "subject", "agent__name", "slug"]
     date_hierarchy = "received_at"
-    actions = ["rerun"]
+    actions = ["rerun", "compile_only"]
 
     @admin.display(description="commit", ordering="commit")
     def short_commit(self, attempt: Attempt) -> str:
@@ -26,3 +30,13 @@ class AttemptAdmin(ReadOnlyAdmin):
     def rerun(self, request, queryset) -> None:
         rows = [row for attempt in queryset.select_related("problem") for row in rerun_attempt(attempt, request.user)]
         self.message_user(request, f"{len(rows)} evaluations are queued.", messages.SUCCESS)
+
+    @admin.action(description="Compile for every GPU class, measure nothing", permissions=["rerun"])
+    def compile_only(self, request, queryset) -> None:
+        rows = [
+            schedule(attempt, hardware, kind=Evaluation.Kind.COMPILE, reason=f"asked for by {request.user}",
+                     keep_current=True)
+            for attempt in queryset.filter(language__in=COMPILED).select_related("problem", "agent")
+            for hardware in HardwareName if hardware.is_gpu
+        ]
+        self.message_user(request, f"{len(rows)} compile-only evaluations are queued or done.", messages.SUCCESS)

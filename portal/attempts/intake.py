@@ -24,7 +24,7 @@ from agentcore.vocabulary import AttemptRef, HardwareName, Language, Verdict
 from portal.agents.models import Agent
 from portal.attempts.models import Attempt
 from portal.campaigns.models import Campaign
-from portal.evaluations import queue
+from portal.evaluations import compiling, queue
 from portal.evaluations.models import Evaluation
 from portal.events.models import Event
 from portal.events.models import log as log_event
@@ -243,7 +243,17 @@ def schedule_attempt(attempt: Attempt) -> list[Evaluation]:
             for name in sorted(names)
         ]
     names = hardware_for(attempt.problem, attempt.language, attempt.campaign)
-    return [schedule(attempt, name, reason="push") for name in names]
+    return [
+        schedule(attempt, name, kind=compiling.kind_for(attempt.language, name), reason="push") for name in names
+    ]
+
+
+def measure_what_was_only_compiled() -> int:
+    """Queue a measurement of attempts that were compiled for want of a device, once there is one. Returns how many."""
+    rows = compiling.only_compiled(_BATCH)
+    for row in rows:
+        schedule(row.attempt, row.hardware, reason="compiled before there was a device")
+    return len(rows)
 
 
 def _campaign(problem: Problem, language: Language, name: str) -> Campaign | None:

@@ -1,7 +1,8 @@
 """django-q2's database broker, except that the portal's own cluster also takes the messages for ``cpu``.
 
 So housekeeping, which writes to the repositories, only ever reaches the portal's host, while other hosts may join for
-``cpu`` as for any other hardware. Not for what the messages mean: see queue.py.
+``cpu`` as for any other hardware. Where the portal's host has a CUDA compiler its cluster compiles too, what no host
+can measure. Not for what the messages mean: see queue.py.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from django_q.brokers.orm import ORM
 from django_q.conf import Conf
 
 from agentcore.vocabulary import HardwareName
+from portal.evaluations.compiling import COMPILING, can_compile
 
 
 class Broker(ORM):
@@ -34,4 +36,6 @@ class Broker(ORM):
         return None
 
     def _keys(self) -> tuple[str, ...]:
-        return (self.list_key, HardwareName.CPU.value) if self.list_key == Conf.PREFIX else (self.list_key,)
+        if self.list_key != Conf.PREFIX:
+            return (self.list_key,)
+        return (self.list_key, HardwareName.CPU.value, *((COMPILING,) if can_compile() else ()))

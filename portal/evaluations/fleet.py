@@ -20,6 +20,7 @@ from django.utils.crypto import salted_hmac
 from agentcore.gitstore import GitStoreError
 from agentcore.vocabulary import HardwareName
 from portal.evaluations import materials
+from portal.evaluations.compiling import COMPILING, can_compile
 from portal.evaluations.queue import cluster_name
 from portal.events.models import Event
 from portal.events.models import log as log_event
@@ -29,13 +30,14 @@ logger = logging.getLogger(__name__)
 KEY_EVENT = "fleet.signing-key"
 
 
-def description(hardware: HardwareName) -> Iterator[tuple[str, str]]:
+def description(hardware: HardwareName, *, compile_only: bool = False) -> Iterator[tuple[str, str]]:
     """What this host uses, as ``(what, value)`` lines for its operator. No secrets."""
     database = connection.settings_dict
     name = str(database["NAME"])
     if connection.vendor == "postgresql":
         name += f" at {database['HOST'] or 'the local socket'}{':' if database['PORT'] else ''}{database['PORT']}"
-    yield "hardware", f"{hardware.value}, {settings.Q_CLUSTER['workers']} at a time"
+    what = "any, compiled only and never measured" if compile_only else hardware.value
+    yield "hardware", f"{what}, {settings.Q_CLUSTER['workers']} at a time"
     yield "database", f"{connection.vendor} {name}"
     if settings.GIT_URL:
         yield "kernels", f"fetched from {settings.GIT_URL} into {settings.ATTEMPTS_MIRROR}"
@@ -43,19 +45,23 @@ def description(hardware: HardwareName) -> Iterator[tuple[str, str]]:
         yield "kernels", f"{settings.ATTEMPTS_REPOSITORY} (this is the portal's host)"
     yield "problems", f"by name in {settings.PROBLEMS_DIR}, or where they were imported from"
     yield "sandbox", settings.SANDBOX
-    yield "cluster", served_cluster(hardware)
+    yield "cluster", served_cluster(hardware, compile_only=compile_only)
 
 
-def served_cluster(hardware: HardwareName) -> str:
+def served_cluster(hardware: HardwareName, *, compile_only: bool = False) -> str:
     """The django-q2 cluster to run here: on the portal's host its own one serves ``cpu``, and does the housekeeping."""
+    if compile_only:
+        return COMPILING
     if hardware is HardwareName.CPU and not settings.GIT_URL:
         return str(settings.Q_CLUSTER["name"])
     return cluster_name(hardware)
 
 
-def obstacles() -> list[str]:
+def obstacles(*, compile_only: bool = False) -> list[str]:
     """Everything that keeps this host from judging for the fleet, each with what to do; empty if nothing does."""
     found = []
+    if compile_only and not can_compile():
+        found.append("there is no nvcc here to compile with. Install NVIDIA's cuda-toolkit, or set CUDA_HOME to it")
     attempts = Path(settings.ATTEMPTS_REPOSITORY)
     if settings.GIT_URL and attempts.exists():
         found.append(

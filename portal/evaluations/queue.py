@@ -25,6 +25,7 @@ from agentcore.judge.result import EnvironmentStamp, EvaluationResult
 from agentcore.judge.version import HARNESS_VERSION
 from agentcore.vocabulary import HardwareName, Language, Verdict
 from portal.evaluations import record
+from portal.evaluations.compiling import COMPILING
 from portal.evaluations.models import Evaluation
 from portal.events.models import log as log_event
 
@@ -49,17 +50,17 @@ class Claim:
         return self.number >= settings.EVALUATION_MAX_CLAIMS
 
 
-def cluster_name(hardware: HardwareName | str) -> str:
+def cluster_name(hardware: HardwareName | str, kind: str = Evaluation.Kind.MEASURE) -> str:
     """The django-q2 cluster that serves a hardware class. That of ``cpu`` is served by the portal's own one too."""
-    return HardwareName(hardware).value
+    return COMPILING if kind == Evaluation.Kind.COMPILE else HardwareName(hardware).value
 
 
-def wake(hardware: HardwareName | str) -> None:
+def wake(hardware: HardwareName | str, kind: str = Evaluation.Kind.MEASURE) -> None:
     """Tell the cluster of ``hardware`` that there may be work. Inside a transaction it is part of it (an outbox)."""
-    hardware = HardwareName(hardware)
-    async_task(
-        "portal.evaluations.tasks.work", hardware.value, cluster=cluster_name(hardware), group="work", save=False
-    )
+    cluster = cluster_name(hardware, kind)
+    task = "compile_queued" if cluster == COMPILING else "work"
+    arguments = () if cluster == COMPILING else (HardwareName(hardware).value,)
+    async_task(f"portal.evaluations.tasks.{task}", *arguments, cluster=cluster, group="work", save=False)
 
 
 def enqueue(
@@ -82,7 +83,7 @@ def enqueue(
             attempt=attempt, hardware=hardware.value, kind=kind, against=against, priority=priority,
             reason=reason[:200], requested_by=requested_by, problem_digest=attempt.problem.digest,
         )
-        wake(hardware)
+        wake(hardware, kind)
     return evaluation
 
 
@@ -176,7 +177,7 @@ def release(
         if released:
             _log_system("evaluation.requeued", claim.evaluation_id, message=message[:500], claims=claim.number)
             if not pause:
-                wake(Evaluation.objects.values_list("hardware", flat=True).get(pk=claim.evaluation_id))
+                wake(*Evaluation.objects.values_list("hardware", "kind").get(pk=claim.evaluation_id))
     return released
 
 
@@ -201,7 +202,7 @@ def reap(now: datetime | None = None) -> list[int]:
                 )
                 if changed:
                     _log_system("evaluation.requeued", evaluation.pk, message=message, claims=evaluation.claims)
-                    wake(evaluation.hardware)
+                    wake(evaluation.hardware, evaluation.kind)
         else:
             changed = still_stale.exists() and finish(claim, infra_error(evaluation, message))
         if changed:
@@ -224,17 +225,18 @@ def cancel(evaluation: Evaluation, actor) -> bool:
 
 
 def wake_all() -> list[str]:
-    """Wake every hardware class that has claimable rows but no message waiting; makes up for lost ones."""
+    """Wake every cluster that has claimable rows but no message waiting; makes up for lost ones. Returns which."""
     now = timezone.now()
     due = (
         Evaluation.objects.filter(_due(now), state=Evaluation.State.QUEUED)
-        .order_by().values_list("hardware", flat=True).distinct()
+        .order_by().values_list("hardware", "kind").distinct()
     )
     # A locked message is in the hands of a cluster, or was when that cluster died: it does not count as waiting.
     waiting = set(OrmQ.objects.filter(lock__lte=now).values_list("key", flat=True))
-    woken = sorted(hardware for hardware in due if cluster_name(hardware) not in waiting)
-    for hardware in woken:
-        wake(hardware)
+    wanted = {cluster_name(*row): row for row in due}
+    woken = sorted(wanted.keys() - waiting)
+    for cluster in woken:
+        wake(*wanted[cluster])
     return woken
 
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Sequence
 from multiprocessing.util import Finalize
 from pathlib import Path
 
@@ -17,11 +18,12 @@ from django.conf import settings
 from agentcore.gitstore import AttemptsRepository, SolutionsRepository
 from agentcore.vocabulary import HardwareName
 from portal.evaluations import fleet, queue
-from portal.evaluations.worker import Worker
+from portal.evaluations.models import Evaluation
+from portal.evaluations.worker import Worker, start_compiler
 
 logger = logging.getLogger(__name__)
 
-_workers: dict[tuple[int, HardwareName], Worker] = {}
+_workers: dict[tuple[int, HardwareName, str], Worker] = {}
 
 
 def work(hardware: str) -> str:
@@ -29,15 +31,28 @@ def work(hardware: str) -> str:
 
     One more evaluation must always fit before django-q2's timeout, so a long queue is continued by a new message.
     """
+    return _work([hardware], Evaluation.Kind.MEASURE)
+
+
+def compile_queued() -> str:
+    """Compile what is queued for any hardware class, and measure nothing."""
+    return _work(list(HardwareName), Evaluation.Kind.COMPILE)
+
+
+def _work(classes: Sequence[str], kind: str) -> str:
     try:
-        worker = _worker(HardwareName(hardware))
-        budget = max(1.0, (settings.Q_TIMEOUT_S - settings.EVALUATION_DEADLINE_S) / 2)
-        judged, more = worker.run(budget_s=budget, after_each=_after_each)
-        if more:
-            queue.wake(hardware)
+        until = time.monotonic() + max(1.0, (settings.Q_TIMEOUT_S - settings.EVALUATION_DEADLINE_S) / 2)
+        judged, more = 0, False
+        for hardware in classes:
+            worker = _worker(HardwareName(hardware), kind)
+            done, left = worker.run(budget_s=max(0.0, until - time.monotonic()), after_each=_after_each)
+            judged, more = judged + done, more or left
+            if left:
+                queue.wake(hardware, kind)
+                break
         return f"{judged} judged{', more may wait' if more else ''}"
     except Exception as error:
-        logger.exception("work(%s) failed; the queue is unchanged", hardware)
+        logger.exception("work on %s (%s) failed; the queue is unchanged", ", ".join(classes), kind)
         return f"failed: {error}"
 
 
@@ -51,6 +66,7 @@ def tick() -> dict[str, object]:
     if _is_here(settings.ATTEMPTS_REPOSITORY):
         _guarded(fleet.announce_key)
         done["attempts"] = _guarded(lambda: len(intake.reconcile()))
+        done["measured"] = _guarded(intake.measure_what_was_only_compiled)
         done["notes"] = _guarded(notes.write)
     if _is_here(settings.SOLUTIONS_REPOSITORY):
         done["solutions"] = _guarded(lambda: len(publishing.reconcile()))
@@ -97,11 +113,12 @@ def _guarded(step: Callable[[], object]) -> object:
         return f"failed: {error}"
 
 
-def _worker(hardware: HardwareName) -> Worker:
+def _worker(hardware: HardwareName, kind: str) -> Worker:
     """The worker of this process. django-q2 forks, so one inherited from a parent process is not ours."""
-    key = (os.getpid(), hardware)
+    key = (os.getpid(), hardware, kind)
     if key not in _workers:
-        _workers[key] = worker = Worker(hardware)
+        compiles = kind == Evaluation.Kind.COMPILE
+        _workers[key] = worker = Worker(hardware, start_compiler, (kind,)) if compiles else Worker(hardware)
         # A forked multiprocessing child skips atexit; its finalizers run.
         Finalize(None, worker.close, exitpriority=10)
     return _workers[key]

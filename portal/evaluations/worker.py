@@ -14,7 +14,7 @@ import socket
 import tempfile
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Protocol
 
@@ -33,7 +33,7 @@ from portal.evaluations.queue import Claim
 logger = logging.getLogger(__name__)
 
 KINDS = (Evaluation.Kind.MEASURE, Evaluation.Kind.COMPARE)
-"""What a worker knows how to do."""
+"""What a worker with a device knows how to do."""
 
 
 class Judge(Protocol):
@@ -47,25 +47,32 @@ class Judge(Protocol):
     def close(self) -> None: ...
 
 
-def start_judge(hardware: HardwareName) -> Judge:
+def start_judge(hardware: HardwareName, *, compile_only: bool = False) -> Judge:
     """The real judge of this host; its log goes under the home directory."""
     from agentcore.judge.service import JudgeService
 
     logs = Path(settings.KERNELYARD_HOME) / "logs"
     logs.mkdir(parents=True, exist_ok=True)
+    name = "compiler" if compile_only else "judge"
     return JudgeService(
-        hardware, Path(settings.CACHE_DIR), log_path=logs / f"judge-{hardware}-{os.getpid()}.log",
-        sandbox=settings.SANDBOX,
+        hardware, Path(settings.CACHE_DIR), log_path=logs / f"{name}-{hardware}-{os.getpid()}.log",
+        sandbox=settings.SANDBOX, compile_only=compile_only,
     )
 
 
+def start_compiler(hardware: HardwareName) -> Judge:
+    """A judge for compile-only evaluations: it needs a compiler of this host, and no device."""
+    return start_judge(hardware, compile_only=True)
+
+
 class Worker:
-    """Claims and judges rows of one hardware class. One per process; `run` is called from its main thread only."""
+    """Claims and judges rows of one hardware class and of some kinds. `run` is called from its main thread only."""
 
     def __init__(
-        self, hardware: HardwareName | str, judge_factory: Callable[[HardwareName], Judge] = start_judge
+        self, hardware: HardwareName | str, judge_factory: Callable[[HardwareName], Judge] = start_judge,
+        kinds: Collection[str] = KINDS,
     ) -> None:
-        self.hardware = HardwareName(hardware)
+        self.hardware, self.kinds = HardwareName(hardware), kinds
         self.name = f"{socket.gethostname()}:{os.getpid()}"
         self._judge_factory = judge_factory
         self._judge: Judge | None = None
@@ -85,7 +92,7 @@ class Worker:
             while time.monotonic() - started < budget_s:
                 if not self._portal_answers():
                     return judged, False
-                claim = queue.claim(self.hardware, self.name, KINDS)
+                claim = queue.claim(self.hardware, self.name, self.kinds)
                 if claim is None:
                     return judged, False
                 if self._judge_one(claim):

@@ -227,6 +227,7 @@ def evaluations(rows: Any, **more: Any) -> Table:
     columns = [
         Column("id", "evaluation", lambda e: e.pk, lambda v, _: f"#{v}", link=lambda e: e.get_absolute_url()),
         Column("hardware", "hardware", lambda e: e.hardware),
+        Column("kind", "what", lambda e: e.get_kind_display()),
         Column("state", "state", lambda e: e.state, tables.badge),
         Column("verdict", "verdict", lambda e: e.verdict or None,
                lambda v, r: tables.badge(v, r) if v else formatting.NOTHING),

@@ -92,6 +92,23 @@ def test_an_attempt_that_does_not_pass_exits_1_and_names_the_failed_check(clone:
     assert "inputs-intact (workload 0): wrote input x" in done.stdout
 
 
+def test_only_a_measurement_speaks_and_where_there_is_none_that_it_was_compiled(
+    clone: Clone, portal: FakePortal
+) -> None:
+    start(clone)
+    clone.yard("submit", "-m", "x")
+    sanitized = evaluation("incorrect", id=9, kind="sanitize")
+    compiled = evaluation("compiled", id=8, kind="compile", workloads=[], latency_geomean_us=None)
+    measured = evaluation(id=7, kind="measure")
+    portal.answers[f"attempts/{clone.head()}"] = attempt(clone.head(), sanitized, compiled)
+    done = clone.yard("result", expect=1)
+    assert "compiled on cpu" in done.stdout and "compiled only, never measured" in done.stdout
+    assert "incorrect" not in done.stdout
+    portal.answers[f"attempts/{clone.head()}"] = attempt(clone.head(), sanitized, compiled, measured)
+    said = clone.yard("result").stdout
+    assert "passed on cpu" in said and "never measured" not in said
+
+
 def test_a_rerun_in_the_queue_is_waited_for_and_the_older_verdict_not_taken(clone: Clone, portal: FakePortal) -> None:
     start(clone)
     clone.yard("submit", "-m", "x")

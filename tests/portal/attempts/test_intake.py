@@ -106,7 +106,7 @@ def test_what_was_measured_otherwise_is_no_duplicate(problem, ada, change, monke
     claim = queue.claim("cpu", "w")
     queue.finish(claim, make.make_result(Attempt.objects.get(), verdict=verdict))
     if change == "harness":
-        monkeypatch.setattr(intake, "HARNESS_VERSION", "2")
+        monkeypatch.setattr(intake, "HARNESS_VERSION", "another")
     if change == "problem":
         Problem.objects.update(digest="changed")
     repos.push("scale", "ada", "same", slug="again", message="Try it again")

@@ -226,7 +226,7 @@ def test_an_idle_judge_gives_its_memory_back(attempt, judge, settings):
 
 
 def test_the_task_returns_normally_and_writes_notes(attempt, judge, monkeypatch):
-    monkeypatch.setattr(tasks, "Worker", lambda hardware: Worker(hardware, judge))
+    monkeypatch.setattr(tasks, "Worker", lambda hardware, *_: Worker(hardware, judge))
     monkeypatch.setattr(tasks, "_workers", {})
     assert tasks.work("cpu") == "1 judged"
     assert Evaluation.objects.get().note_written_at is not None
