@@ -21,7 +21,7 @@ from agentcore.selftest.canary import Canary, planted
 from agentcore.selftest.corpus import Case
 from agentcore.selftest.outcome import kernel_directory, run_case, skipped
 from agentcore.selftest.report import CaseRecord, SelfTestReport, Summary
-from agentcore.vocabulary import HardwareName
+from agentcore.vocabulary import HardwareName, Verdict
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,10 @@ class SelfTest:
         records: list[CaseRecord] = []
         stamp = judge.target.stamp(kind, "", [])
         with planted() as canary:
-            self._build(cases, judge, canary)
+            build_begun = time.monotonic()
+            built = prebuild(cases, judge, canary, self.sandbox, self.jobs)
+            took_s = time.monotonic() - build_begun
+            self.say(f"{built} of {len(cases)} cases built in {took_s:.1f} s, sandbox {kind}")
             for case in cases:
                 if module := case.missing():
                     record, line = skipped(case), f"skip {case.kind.value:7} {case.name:36} no Python module {module}"
@@ -73,25 +76,29 @@ class SelfTest:
             complete=not self.only, corpus_digest=corpus.digest(cases), summary=Summary.of(records), cases=records,
         )
 
-    def _build(self, cases: Sequence[Case], judge: Judge, canary: Canary) -> None:
-        """Fill the build cache, so that the device does not wait for compilers. Failures show when a case is judged."""
-        begun = time.monotonic()
-        sandbox = find_sandbox(self.sandbox)
-        compiled = [case for case in cases if case.language.is_compiled]
 
-        def one(case: Case) -> None:
-            with kernel_directory(case, canary) as directory:
-                build(
-                    directory, load_problem(case.problem_dir()), case.language, self.hardware,
-                    cache_dir=self.cache_dir / "builds", sandbox=sandbox,
-                )
+def prebuild(
+    cases: Sequence[Case], judge: Judge, canary: Canary, sandbox_setting: str = "auto", jobs: int | None = None
+) -> int:
+    """Fill the judge's build cache, so that the device does not wait for compilers; how many cases were built.
 
-        with ExitStack() as stack:
-            if judge.target.builds_disturb:
-                stack.enter_context(device_lease(judge.target.device_uuid))
-            pool = stack.enter_context(ThreadPoolExecutor(self.jobs or os.cpu_count() or 1))
-            for _ in pool.map(one, compiled):
-                pass
-        took_s = time.monotonic() - begun
-        self.say(f"{len(compiled)} of {len(cases)} cases built in {took_s:.1f} s, sandbox {sandbox.kind}")
+    ``jobs`` builds at a time (None: one a core). Failures show when a case is judged. Raises SandboxUnavailable.
+    """
+    sandbox = find_sandbox(sandbox_setting)
+    # Failed builds are not kept, so those that must fail would only be built twice.
+    compiled = [c for c in cases if c.language.is_compiled and Verdict.COMPILE_ERROR not in c.verdicts]
 
+    def one(case: Case) -> None:
+        with kernel_directory(case, canary) as directory:
+            build(
+                directory, load_problem(case.problem_dir()), case.language, judge.hardware,
+                cache_dir=judge.cache_dir / "builds", sandbox=sandbox,
+            )
+
+    with ExitStack() as stack:
+        if judge.target.builds_disturb:
+            stack.enter_context(device_lease(judge.target.device_uuid))
+        pool = stack.enter_context(ThreadPoolExecutor(jobs or os.cpu_count() or 1))
+        for _ in pool.map(one, compiled):
+            pass
+    return len(compiled)

@@ -11,6 +11,7 @@ from agentcore.judge.evaluate import Judge
 from agentcore.selftest.canary import Canary, planted
 from agentcore.selftest.corpus import Case, default_root, discover
 from agentcore.selftest.outcome import run_case
+from agentcore.selftest.run import prebuild
 from agentcore.vocabulary import HardwareName
 
 CASES = discover(default_root())
@@ -23,9 +24,15 @@ def canary() -> Iterator[Canary]:
 
 
 @pytest.fixture(scope="module")
-def host_judge(tmp_path_factory: pytest.TempPathFactory) -> Judge:
-    """One judge for all cases, as between the evaluations of a worker: it also shows what one case does to the next."""
-    return Judge(HardwareName.CPU, tmp_path_factory.mktemp("hacks-cache"))
+def host_judge(tmp_path_factory: pytest.TempPathFactory, canary: Canary, request: pytest.FixtureRequest) -> Judge:
+    """One judge for all cases, as between the evaluations of a worker: it also shows what one case does to the next.
+
+    What this run has selected is built beforehand, as many at a time as there are cores.
+    """
+    judge = Judge(HardwareName.CPU, tmp_path_factory.mktemp("hacks-cache"))
+    selected = {id(item.callspec.params.get("case")) for item in request.session.items if hasattr(item, "callspec")}
+    prebuild([case for case in CASES if id(case) in selected and case.runs_on(judge.hardware)], judge, canary)
+    return judge
 
 
 @pytest.mark.parametrize("case", [c for c in CASES if c.runs_on(HardwareName.CPU)], ids=lambda c: c.name)
