@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
@@ -24,12 +25,15 @@ def canary() -> Iterator[Canary]:
 
 
 @pytest.fixture(scope="module")
-def host_judge(tmp_path_factory: pytest.TempPathFactory, canary: Canary, request: pytest.FixtureRequest) -> Judge:
+def host_judge(
+    tmp_path_factory: pytest.TempPathFactory, lay_cpu_rates: Callable[[Path], Path], canary: Canary,
+    request: pytest.FixtureRequest,
+) -> Judge:
     """One judge for all cases, as between the evaluations of a worker: it also shows what one case does to the next.
 
     What this run has selected is built beforehand, as many at a time as there are cores.
     """
-    judge = Judge(HardwareName.CPU, tmp_path_factory.mktemp("hacks-cache"))
+    judge = Judge(HardwareName.CPU, lay_cpu_rates(tmp_path_factory.mktemp("hacks-cache")))
     selected = {id(item.callspec.params.get("case")) for item in request.session.items if hasattr(item, "callspec")}
     prebuild([case for case in CASES if id(case) in selected and case.runs_on(judge.hardware)], judge, canary)
     return judge

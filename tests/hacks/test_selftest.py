@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -56,6 +57,11 @@ def run(root: Path, tmp_path: Path, *arguments: str) -> tuple[subprocess.Complet
     done = selftest("--hardware", "cpu", "--corpus", root, "--json", out, "--cache-dir", tmp_path / "cache", *arguments)
     assert out.is_file(), done.stderr
     return done, SelfTestReport.model_validate_json(out.read_text())
+
+
+@pytest.fixture(autouse=True)
+def known_rates(tmp_path: Path, lay_cpu_rates: Callable[[Path], Path]) -> None:
+    lay_cpu_rates(tmp_path / "cache")
 
 
 def test_a_good_host_passes_and_a_file_dropped_in_is_a_new_cheat(tmp_path: Path) -> None:

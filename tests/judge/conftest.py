@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 
-from agentcore.bounds.cpu import calibrate_cpu, default_cache_dir
 from agentcore.build.header import parameters
 from agentcore.judge.devices import gpus
 from agentcore.judge.evaluate import EvaluationRequest, Judge
@@ -98,14 +97,8 @@ def sandbox() -> Sandbox:
 
 
 @pytest.fixture(scope="session")
-def cache_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The session's cache, with the rates of this CPU in it if they were ever measured here (it takes seconds)."""
-    directory = tmp_path_factory.mktemp("judge-cache")
-    rates = calibrate_cpu(default_cache_dir())
-    for file in default_cache_dir().glob("cpu-rates-*.json"):
-        shutil.copy(file, directory)
-    assert calibrate_cpu(directory) == rates
-    return directory
+def cache_dir(tmp_path_factory: pytest.TempPathFactory, lay_cpu_rates: Callable[[Path], Path]) -> Path:
+    return lay_cpu_rates(tmp_path_factory.mktemp("judge-cache"))
 
 
 @pytest.fixture(scope="session")

@@ -15,7 +15,8 @@ pytestmark = NEEDS_A_JUDGE
 
 
 @pytest.fixture
-def cluster(sqlite_deployment, tmp_path):
+def cluster(sqlite_deployment, tmp_path, lay_cpu_rates):
+    lay_cpu_rates(sqlite_deployment.home / "cache")
     sqlite_deployment.extra["DJANGO_SETTINGS_MODULE"] = "tests.portal.fast_settings"
     with fleets(tmp_path / "cluster.log") as start:
         yield sqlite_deployment, lambda: start(sqlite_deployment)

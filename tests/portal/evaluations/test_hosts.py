@@ -58,10 +58,10 @@ def port() -> int:
 
 
 @pytest.fixture
-def other(portal, tmp_path, port) -> Deployment:
+def other(portal, tmp_path, port, lay_cpu_rates) -> Deployment:
     """The second host, before anything was started on it."""
     home = tmp_path / "other-home"
-    home.mkdir()
+    lay_cpu_rates(home / "cache")
     portal.python("")  # makes the portal's signing key
     return Deployment(home, portal.extra | {
         "KERNELYARD_GIT_URL": f"http://127.0.0.1:{port}/git/attempts.git",
