@@ -143,8 +143,8 @@ def judged_baseline(judge: Judge, problem: Problem, cache_dir: Path, sandbox: st
     ]
     name = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]
     kept = cache_dir / "baselines" / f"{problem.name}-{name}.json"
-    if kept.is_file():
-        return read_result(kept)
+    if (known := _kept_baseline(kept, problem, stamp.device_uuid)) is not None:
+        return known
     with tempfile.TemporaryDirectory(prefix="kernelyard-baseline-") as directory:
         shutil.copy(source, Path(directory) / "kernel.py")
         Path(directory).chmod(0o755)
@@ -158,6 +158,16 @@ def judged_baseline(judge: Judge, problem: Problem, cache_dir: Path, sandbox: st
     else:
         print(f"kernelyard: the baseline did not pass ({result.verdict}): {result.message}", file=sys.stderr)
     return result if result.passed else None
+
+
+def _kept_baseline(kept: Path, problem: Problem, device_uuid: str) -> EvaluationResult | None:
+    """A baseline from the cache. One that is damaged, or not what its name promises, counts as absent."""
+    try:
+        found = read_result(kept)
+    except CannotRun:
+        return None
+    same = found.problem_digest == problem.digest and found.stamp.device_uuid == device_uuid
+    return found if same and found.passed and found.language is Language.TORCH else None
 
 
 def _verify(arguments: argparse.Namespace) -> int:

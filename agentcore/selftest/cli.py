@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 from pathlib import Path
 
@@ -58,5 +59,5 @@ def _selftest(arguments: argparse.Namespace) -> int:
         except OSError as error:
             print(f"kernelyard selftest: {arguments.json} cannot be written: {error.strerror}", file=sys.stderr)
             return 2
-    print(report.summary.model_dump_json())
+    print(json.dumps(report.summary.model_dump()))
     return 0 if report.summary.all_well else 1

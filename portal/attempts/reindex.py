@@ -9,14 +9,14 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from django.conf import settings
 from django.contrib.auth import get_user_model
 from django.core.management.color import no_style
-from django.db import connection, transaction
+from django.db import DatabaseError, connection, transaction
 from django.utils import timezone
 from django.utils.dateparse import parse_datetime
 
@@ -35,6 +35,7 @@ from portal.problems.importing import import_problems
 from portal.problems.models import Problem
 from portal.solutions import publishing
 from portal.solutions.models import Review
+from portal.text import storable
 
 
 @dataclass(slots=True)
@@ -71,6 +72,10 @@ class _Noted:
     commit: str
     line: dict[str, Any]
     result: EvaluationResult
+
+    @property
+    def started_at(self) -> datetime:
+        return _aware(self.result.started_at)
 
     @property
     def identity(self) -> str:
@@ -114,7 +119,7 @@ def _known_attempts(repository: AttemptsRepository, report: Report) -> dict[str,
     for commit, lines in repository.iter_notes(notes.ATTEMPTS):
         for text in lines:
             try:
-                line = json.loads(text)
+                line = _object(text)
                 campaign = line["campaign"] or {}
                 known[commit] = _KnownAttempt(
                     ref=AttemptRef.parse(line["ref"]),
@@ -135,13 +140,13 @@ def _noted_evaluations(repository: AttemptsRepository, report: Report) -> list[_
     for commit, lines in repository.iter_notes(notes.EVALUATIONS):
         for text in lines:
             try:
-                line = json.loads(text)
+                line = _object(text)
                 item = _Noted(commit, line, EvaluationResult.model_validate(line))
             except ValueError as error:  # pydantic's ValidationError is one
                 report.faults.append(f"note on {commit}: not an evaluation: {str(error)[:200]}")
                 continue
             found.setdefault(item.identity, item)
-    return sorted(found.values(), key=lambda item: (item.line.get("evaluation_id") or 0, item.result.started_at))
+    return sorted(found.values(), key=lambda item: (_number(item.line.get("evaluation_id"), 0), item.started_at))
 
 
 def _agents(tips: list[tuple[AttemptRef, str]], known: dict[str, _KnownAttempt], report: Report) -> None:
@@ -182,36 +187,59 @@ def _restore_evaluations(noted: list[_Noted], report: Report) -> None:
         if attempt is None:
             report.faults.append(f"note on {item.commit}: its attempt is not indexed")
             continue
-        run = str(item.line.get("run") or "")[:64]
+        run = storable(str(item.line.get("run") or ""), 64)
         mine = attempt.evaluations.filter(state=Evaluation.State.DONE)
-        started = item.result.started_at
-        same = mine.filter(lease_token=run) if run else mine.filter(result__started_at=_json_moment(started))
-        if same.exists():
+        same = {"lease_token": run} if run else {"result__started_at": _json_moment(item.result.started_at)}
+        if mine.filter(**same).exists():
             continue
-        number = item.line.get("evaluation_id")
-        free = isinstance(number, int) and not Evaluation.objects.filter(pk=number).exists()
-        with transaction.atomic():
-            evaluation = Evaluation.objects.create(
-                pk=number if free else None,
-                attempt=attempt,
-                hardware=item.result.hardware.value,
-                kind=_kind(item.line.get("kind")),
-                against=Attempt.objects.filter(commit=str(item.line.get("against") or "")).first(),
-                state=Evaluation.State.DONE,
-                priority=item.line.get("priority") or Evaluation.Priority.AGENT,
-                reason=str(item.line.get("reason") or "")[:200],
-                claims=item.line.get("claims") or 1,
-                claimed_by=str(item.line.get("claimed_by") or "")[:200],
-                lease_token=run,
-                started_at=_moment(item.line.get("claimed_at")) or started,
-                finished_at=_moment(item.line.get("finished_at")) or started,
-                note_written_at=timezone.now(),
-            )
-            queued_at = _moment(item.line.get("queued_at")) or started
-            Evaluation.objects.filter(pk=evaluation.pk).update(queued_at=queued_at)
-            record.store(evaluation, item.result)
+        try:
+            with transaction.atomic():
+                _restore(item, attempt, run)
+        except (DatabaseError, ValueError, TypeError, OverflowError) as error:
+            report.faults.append(f"note on {item.commit}: cannot be restored: {str(error)[:200]}")
+            continue
         report.evaluations += 1
     _reset_sequence()
+
+
+def _restore(item: _Noted, attempt: Attempt, run: str) -> None:
+    number = _number(item.line.get("evaluation_id"), 0)
+    free = number > 0 and not Evaluation.objects.filter(pk=number).exists()
+    evaluation = Evaluation.objects.create(
+        pk=number if free else None,
+        attempt=attempt,
+        hardware=item.result.hardware.value,
+        kind=_kind(item.line.get("kind")),
+        against=Attempt.objects.filter(commit=storable(str(item.line.get("against") or ""), 64)).first(),
+        state=Evaluation.State.DONE,
+        priority=_number(item.line.get("priority"), Evaluation.Priority.AGENT, most=1000),
+        reason=storable(str(item.line.get("reason") or ""), 200),
+        claims=_number(item.line.get("claims"), 1, most=1000),
+        claimed_by=storable(str(item.line.get("claimed_by") or ""), 200),
+        lease_token=run,
+        started_at=_moment(item.line.get("claimed_at")) or item.started_at,
+        finished_at=_moment(item.line.get("finished_at")) or item.started_at,
+        note_written_at=timezone.now(),
+    )
+    queued_at = _moment(item.line.get("queued_at")) or item.started_at
+    Evaluation.objects.filter(pk=evaluation.pk).update(queued_at=queued_at)
+    record.store(evaluation, item.result)
+
+
+def _object(text: str) -> dict[str, Any]:
+    """The JSON object of one line. Raises ValueError for anything else, however deep or long it is."""
+    try:
+        line = json.loads(text)
+    except RecursionError:
+        raise ValueError("nested too deep") from None
+    if not isinstance(line, dict):
+        raise ValueError("not a JSON object")
+    return line
+
+
+def _number(value: object, otherwise: int, most: int = 1 << 53) -> int:
+    """A positive whole number that every database takes, or what to use otherwise."""
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 < value <= most else otherwise
 
 
 def _kind(value: object) -> str:
@@ -225,20 +253,21 @@ def _restore_reviews(repository: AttemptsRepository, report: Report) -> None:
         attempt = Attempt.objects.filter(commit=commit).first()
         for text in lines:
             try:
-                line = json.loads(text)
-                decision, reviewer, at = line["decision"], str(line["reviewer"])[:150], _moment(line["at"])
+                line = _object(text)
+                decision, at = line["decision"], _moment(line["at"])
+                reviewer = storable(str(line["reviewer"]), 150)
             except (ValueError, KeyError, TypeError):
                 report.faults.append(f"note on {commit}: not a review")
                 continue
             if attempt is None or at is None or decision not in Review.Decision.values:
                 report.faults.append(f"note on {commit}: a review that cannot be placed")
                 continue
-            run = str(line.get("run") or "")
+            run = storable(str(line.get("run") or ""), 64)
             evaluation = Evaluation.objects.filter(lease_token=run).first() if run else None
             _, created = Review.objects.get_or_create(
                 attempt=attempt, reviewer_name=reviewer, created_at=at, decision=decision,
                 defaults={
-                    "comment": str(line.get("comment") or ""), "reviewer": users.get(reviewer),
+                    "comment": storable(str(line.get("comment") or "")), "reviewer": users.get(reviewer),
                     "evaluation": evaluation, "note_written_at": timezone.now(),
                 },
             )
@@ -265,9 +294,15 @@ def _reset_sequence() -> None:
 
 def _moment(value: object) -> datetime | None:
     try:
-        return parse_datetime(value) if isinstance(value, str) else None
-    except ValueError:
+        moment = parse_datetime(value) if isinstance(value, str) else None
+        return _aware(moment) if moment else None
+    except (ValueError, OverflowError):
         return None
+
+
+def _aware(moment: datetime) -> datetime:
+    """In UTC where it says no zone."""
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
 def _json_moment(moment: datetime) -> str:

@@ -110,6 +110,12 @@ def test_the_problems_own_baseline_is_judged_once_and_scores_are_shown(
     (file,) = kept.iterdir()
     code, given, _ = retried(lambda: judge_command(baseline=str(file)), capsys)
     assert code == 0 and row[3] in given and row[3] in again
+    slow = json.loads(file.read_text())
+    for planted in ("", "[" * 100_000, json.dumps({**slow, "problem_digest": "0" * 64}),
+                    json.dumps({**slow, "language": "cpp"}), json.dumps({**slow, "verdict": "incorrect"})):
+        file.write_text(planted)  # damaged, or another kernel's: counts as absent
+        _, _, progress = retried(lambda: judge_command(baseline="auto"), capsys)
+        assert "baseline: measuring" in progress
     (yard / "problems" / "double_it" / "baseline.py").write_text("def run(x, y):\n    y.copy_(x + x)\n")
     retried(lambda: judge_command(baseline="auto"), capsys)
     assert file.is_file() and len(list(kept.iterdir())) <= 2  # another baseline, another file

@@ -246,6 +246,58 @@ def test_notes_that_are_no_evaluations_are_reported_and_passed_over(problem):
     assert len(report.faults) == 5
 
 
+def _changed(line: dict, **fields) -> str:
+    return json.dumps({**line, "run": f"forged-{sorted(fields)}", **fields})
+
+
+@pytest.mark.parametrize("forge", [
+    lambda line: "[" * 100_000,
+    lambda line: '{"a":' * 50_000 + "1" + "}" * 50_000,
+    lambda line: json.dumps(line)[:-1] + f', "evaluation_id": {"9" * 9000}}}',
+    lambda line: json.dumps(line) + json.dumps(line),
+    lambda line: json.dumps([line]),
+    lambda line: _changed(line, workloads={"0": 1}),
+    lambda line: _changed(line, verdict="passed\n"),
+], ids=["deep-list", "deep-object", "huge-number", "two-in-a-line", "in-a-list", "wrong-type", "odd-verdict"])
+def test_a_note_that_would_break_a_parser_is_reported_and_the_rest_comes_back(problem, forge):
+    make.make_agent("ada")
+    _, oid = repos.push("scale", "ada", "v1")
+    intake.reconcile()
+    judge()
+    notes.write()
+    (honest,) = lines("evaluations", oid)
+    with AttemptsRepository.open(django_settings.ATTEMPTS_REPOSITORY) as repository:
+        repository.append_notes("evaluations", [(oid, forge(honest))])
+    forget_everything()
+    report = reindex()
+    assert report.evaluations == 1 and len(report.faults) == 1
+    assert Evaluation.objects.get(state="done").lease_token == honest["run"]
+
+
+@pytest.mark.parametrize("fields", [
+    {"evaluation_id": 2**80}, {"evaluation_id": "7; DROP TABLE"}, {"evaluation_id": [1]}, {"evaluation_id": -1},
+    {"evaluation_id": True}, {"evaluation_id": 1e308}, {"priority": 2**70}, {"claims": "many"},
+    {"started_at": "2026-01-01T00:00:00"}, {"claimed_at": "99999-01-01", "queued_at": {}}, {"reason": "\x00\ud800"},
+    {"against": "\x00"}, {"claimed_by": ["x"] * 1000}, {"kind": ["measure"]},
+], ids=lambda fields: ",".join(fields))
+def test_a_note_with_odd_values_neither_stops_nor_harms_the_others(problem, fields):
+    make.make_agent("ada")
+    _, oid = repos.push("scale", "ada", "v1")
+    intake.reconcile()
+    judge()
+    notes.write()
+    (honest,) = lines("evaluations", oid)
+    with AttemptsRepository.open(django_settings.ATTEMPTS_REPOSITORY) as repository:
+        repository.append_notes("evaluations", [
+            (oid, _changed(honest, **({"evaluation_id": honest["evaluation_id"] + 1} | fields))),
+        ])
+    forget_everything()
+    report = reindex()
+    assert report.evaluations + len(report.faults) == 2
+    assert Evaluation.objects.get(lease_token=honest["run"]).pk == honest["evaluation_id"]
+    assert reindex().evaluations == 0, "what came back once is recognised"
+
+
 def test_the_command_says_what_is_not_in_git(problem, capsys) -> None:
     call_command("reindex")
     closing = capsys.readouterr().out.splitlines()[-1]
