@@ -38,6 +38,7 @@ from agentcore.official.toolchain import (
 )
 from agentcore.problems import Definition
 from agentcore.sandbox import GIB, Completed, Limits, Sandbox
+from agentcore.sandbox.view import host_view
 from agentcore.vocabulary import HardwareName, Language
 
 EXTENSION_VERSION = 1
@@ -70,6 +71,13 @@ class Plan:
     def said(self) -> str:
         """The compilers and torch, for the report."""
         return ", ".join((*self.compilers.values(), f"torch {self.torch.version}"))
+
+    @property
+    def unseen(self) -> list[Path]:
+        """Of what is needed, what a sandbox does not show anyway."""
+        seen = host_view(True).paths
+        needed = (self.torch.root, *self.includes)
+        return [path for path in needed if not any(path.is_relative_to(place) for place in seen)]
 
     def command(self, source: str, target: str) -> list[str]:
         """The compiler's call for one source, from the directory of the sources."""
@@ -218,7 +226,7 @@ class _Work:
 
     def _run(self, command: list[str], readable: list[Path], out: Path) -> Completed:
         return self.sandbox.run(
-            command, readable=[*readable, self.plan.torch.root, *self.plan.includes], writable=[out], cwd=self.source,
+            command, readable=[*readable, *self.plan.unseen], writable=[out], cwd=self.source,
             limits=replace(LIMITS, output_bytes=_LOG_BYTES), env={"LC_ALL": "C", "LANG": "C"}, merge_stderr=True,
         )
 

@@ -46,6 +46,10 @@ _ARCHITECTURE = re.compile(
     r"--?(?:gencode|generate-code|arch|gpu-architecture|code|gpu-code)(?:=[A-Za-z0-9_,=\[\]]+)?"
 )
 _PASS_ON = re.compile(r"(-Xptxas|--ptxas-options|-Xcompiler|--compiler-options|-Xcudafe)(?:=(.+))?")
+_TAKES_A_WORD = re.compile(
+    r"-Xptxas|-Xcompiler|--ptxas-options|--compiler-options|-Xcudafe|--?maxrregcount|--?gencode|--?generate-code|--?arch"
+    r"|--?gpu-architecture|--?code|--?gpu-code|--?default-stream|--?threads|--?t"
+)
 _PLAIN = re.compile("|".join(_COMMON))
 _DEVICE = re.compile("|".join((*_COMMON, *_NVCC)))
 _PTXAS = re.compile(r"--?[A-Za-z][A-Za-z0-9\-]*(?:=[A-Za-z0-9,\-]+)?|[0-9]+|-O[0-4]")
@@ -96,11 +100,7 @@ def _grouped(flags: Sequence[str]) -> list[tuple[str, ...]]:
         if pending is not None:
             groups.append((pending, flag))
             pending = None
-        elif re.fullmatch(
-            r"-Xptxas|-Xcompiler|--ptxas-options|--compiler-options|-Xcudafe|--?maxrregcount|--?gencode|"
-            r"--?generate-code|--?arch|--?gpu-architecture|--?code|--?gpu-code|--?default-stream|--?threads|--?t",
-            flag,
-        ):
+        elif _TAKES_A_WORD.fullmatch(flag):
             pending = flag
         else:
             groups.append((flag,))
@@ -110,6 +110,8 @@ def _grouped(flags: Sequence[str]) -> list[tuple[str, ...]]:
 
 
 def _accepted(words: tuple[str, ...]) -> bool:
+    if _TAKES_A_WORD.fullmatch(words[0]) and len(words) == 1:
+        return False
     if _is_architecture(words):
         return all(re.fullmatch(r"[A-Za-z0-9_,=\-\[\]]+", word) for word in words)
     if match := _PASS_ON.fullmatch(words[0]):
