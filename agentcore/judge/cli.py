@@ -50,7 +50,9 @@ def add_parser(subparsers: Subparsers) -> None:
     judge.add_argument(
         "kernel", type=Path, help="a kernel's directory; or an official solution.json, or a directory that holds one"
     )
-    judge.add_argument("--language", type=Language, choices=list(Language), help="of a kernel's directory")
+    judge.add_argument(
+        "--language", type=Language, choices=list(Language), help="where the files of a directory do not show it"
+    )
     add_common(judge)
     judge.add_argument(
         "--baseline", default="auto",

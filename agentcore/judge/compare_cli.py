@@ -23,6 +23,7 @@ from agentcore.judge.command import (
 from agentcore.judge.compare import Measured, compare
 from agentcore.judge.rendering import render_comparison, render_paired
 from agentcore.judge.request import EvaluationRequest
+from agentcore.kernel_language import language_of
 from agentcore.problems import load_problem
 from agentcore.vocabulary import Change, HardwareName, Language
 
@@ -38,7 +39,9 @@ def add_parser(subparsers: Subparsers) -> None:
     turns.add_argument("problem_dir", type=Path)
     turns.add_argument("old", type=Path, metavar="KERNEL_A", help="directory of the earlier kernel")
     turns.add_argument("new", type=Path, metavar="KERNEL_B", help="directory of the later one")
-    turns.add_argument("--language", type=Language, required=True, choices=list(Language))
+    turns.add_argument(
+        "--language", type=Language, choices=list(Language), help="of both, where their files do not show it"
+    )
     turns.add_argument("--language-a", type=Language, choices=list(Language), help="where A is in another language")
     turns.add_argument("--rounds", type=int, default=8, help="how often both are measured (default: 8)")
     turns.add_argument("--quick", action="store_true", help="few calls a round: for a look, not for a decision")
@@ -71,13 +74,16 @@ def _ab(arguments: argparse.Namespace) -> int:
     if not FEWEST_ROUNDS <= arguments.rounds <= MOST_ROUNDS:
         raise CannotRun(f"--rounds {arguments.rounds}: give {FEWEST_ROUNDS} to {MOST_ROUNDS}")
     problem = load_problem(arguments.problem_dir)
-    hardware: HardwareName = arguments.hardware or default_hardware(arguments.language)
-    requests = []
-    for directory, language in (
-        (arguments.old, arguments.language_a or arguments.language), (arguments.new, arguments.language),
-    ):
+    for directory in (arguments.old, arguments.new):
         if not directory.is_dir():
             raise CannotRun(f"{directory} is not a directory; name the one that holds the kernel's source")
+    languages = (
+        arguments.language_a or arguments.language or language_of(arguments.old),
+        arguments.language or language_of(arguments.new),
+    )
+    hardware: HardwareName = arguments.hardware or default_hardware(languages[1])
+    requests = []
+    for directory, language in zip((arguments.old, arguments.new), languages, strict=True):
         check_pair(language, hardware)
         requests.append(EvaluationRequest(
             problem=problem, kernel_dir=directory.resolve(), language=language, hardware=hardware,

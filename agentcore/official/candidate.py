@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from agentcore.kernel_language import language_of
 from agentcore.official.reading import SolutionError, is_solution, read_solution
 from agentcore.official.solution import MODULES, OfficialSolution
 from agentcore.official.staging import staged
@@ -30,18 +31,18 @@ class Candidate:
 
 @contextmanager
 def candidate(path: Path, language: Language | None, problem: Problem) -> Iterator[Candidate]:
-    """The candidate at ``path``; a staged one is gone afterwards. ``language`` is needed for a directory of ours.
+    """The candidate at ``path``; a staged one is gone afterwards. A directory of ours shows its ``language`` mostly.
 
     Raises SolutionError: nothing there, a solution that is invalid, for another problem, or in need of a Python
-    package that is not installed.
+    package that is not installed. Raises LanguageUnclear.
     """
     if path.is_dir() and (language is not None or not is_solution(path)):
-        if language is None:
-            raise SolutionError.at(path, None, "", "holds no official solution.json; give the kernel's --language")
-        yield Candidate(path.resolve(), language)
+        yield Candidate(path.resolve(), language or language_of(path))
         return
     if not path.exists():
         raise SolutionError.at(path, None, "", "does not exist; name a directory with a kernel, or a solution.json")
+    if path.name in {language.source_name for language in Language}:
+        raise SolutionError.at(path, None, "", f"is a kernel's source; name the directory that holds it: {path.parent}")
     solution = read_solution(path)
     if language not in (None, solution.language):
         raise SolutionError.at(path, None, "spec.languages", f"is {solution.language} here; leave --language out")

@@ -12,6 +12,7 @@ from pydantic import ValidationError
 
 from agentcore.build.source import SourceError, read_tree
 from agentcore.judge.result import EvaluationResult
+from agentcore.kernel_language import LanguageUnclear, language_of
 from agentcore.official.export import ExportError, Origin, export_solution, to_json
 from agentcore.paths import RECORD_NAMES
 from agentcore.problems import ProblemError, load_problem
@@ -39,7 +40,7 @@ def add_parser(subparsers: Subparsers) -> None:
 def _run(arguments: argparse.Namespace) -> int:
     try:
         return _export(arguments)
-    except (ExportError, ProblemError, SourceError, OSError) as error:
+    except (ExportError, LanguageUnclear, ProblemError, SourceError, OSError) as error:
         print(f"kernelyard export-solution: {error}", file=sys.stderr)
         return 2
 
@@ -58,7 +59,7 @@ def _export(arguments: argparse.Namespace) -> int:
     published = _published(files.pop(RECORD_NAMES[1], None))
     if recorded is not None and recorded.problem != problem.name:
         raise ExportError(f"{directory} holds a kernel for {recorded.problem}, not for {problem.name}")
-    language = arguments.language or (recorded.language if recorded else _language_of(directory, files))
+    language = arguments.language or (recorded.language if recorded else language_of(directory))
     hardware = arguments.hardware or (recorded.hardware if recorded else _hardware_for(language))
     origin = Origin(
         name=arguments.name or f"{problem.name}_{language}_{hardware}",
@@ -92,17 +93,6 @@ def _published(data: bytes | None) -> dict[str, Any]:
     except (ValueError, RecursionError):
         return {}
     return found if isinstance(found, dict) else {}
-
-
-def _language_of(directory: Path, files: dict[str, bytes]) -> Language:
-    """By the source's name; the Python languages share theirs, so there by the directory's."""
-    for language in (Language.CUDA, Language.CPP):
-        if language.source_name in files:
-            return language
-    name = directory.resolve().name.partition("-")[0]
-    if Language.TORCH.source_name in files and name in (Language.TORCH, Language.TRITON, Language.CUTE):
-        return Language(name)
-    raise ExportError(f"{directory}: which language this is cannot be seen; give --language")
 
 
 def _hardware_for(language: Language) -> HardwareName:

@@ -10,6 +10,7 @@ from pathlib import Path
 from agentcore.judge.command import CannotRun, Subparsers, run_command, write_whole
 from agentcore.judge.request import EvaluationRequest
 from agentcore.judge.result import EvaluationResult
+from agentcore.kernel_language import language_of
 from agentcore.problems import load_problem
 from agentcore.sanitizer.report import Tool
 from agentcore.sanitizer.tools import tools_for
@@ -24,7 +25,9 @@ def add_parser(subparsers: Subparsers) -> None:
     )
     parser.add_argument("problem_dir", type=Path)
     parser.add_argument("kernel_dir", type=Path)
-    parser.add_argument("--language", type=Language, required=True, choices=[Language.CUDA, Language.CPP])
+    parser.add_argument(
+        "--language", type=Language, choices=[Language.CUDA, Language.CPP], help="where its files do not show it"
+    )
     parser.add_argument("--hardware", type=HardwareName, choices=list(HardwareName), default=None)
     parser.add_argument(
         "--tool", type=Tool, action="append", choices=list(Tool), default=[], help="only this one; may be repeated"
@@ -45,10 +48,10 @@ def _sanitize(arguments: argparse.Namespace) -> int:
     from agentcore.sanitizer.evaluate import Choice, sanitize
 
     problem = load_problem(arguments.problem_dir)
-    language: Language = arguments.language
-    hardware = arguments.hardware or (HardwareName.CPU if language is Language.CPP else local_hardware())
     if not arguments.kernel_dir.is_dir():
         raise CannotRun(f"{arguments.kernel_dir} is not a directory; name the one that holds the kernel's source")
+    language: Language = arguments.language or language_of(arguments.kernel_dir)
+    hardware = arguments.hardware or (HardwareName.CPU if language is Language.CPP else local_hardware())
     if not tools_for(language, hardware):
         raise CannotRun(f"no sanitizer looks at {language} kernels on {hardware}; give another --hardware")
     if arguments.workloads is not None and arguments.workloads < 1:
