@@ -164,15 +164,18 @@ class SolutionsRepository(Repository):
         main = self.resolve(MAIN)
         return self._entries_of(main) if main else []
 
-    def read(self, problem: str, language: str, hardware: str) -> dict[str, bytes]:
-        """The files of one current solution, records included, by path inside its directory. Empty if none."""
-        main = self.resolve(MAIN)
+    def read(self, problem: str, language: str, hardware: str, commit: str | None = None) -> dict[str, bytes]:
+        """The files of one solution, records included, by path inside its directory. Empty if none.
+
+        As ``commit`` published it, or the current one.
+        """
+        shown = commit or self.resolve(MAIN)
         where = SolutionEntry(problem, language, hardware, "").path
-        if main is None:
+        if shown is None:
             return {}
         return {
             found.path[len(where) + 1 :]: self.blob(found.oid)
-            for found in self.entries(main, where)
+            for found in self.entries(shown, where)
             if found.kind == "blob"
         }
 

@@ -16,6 +16,7 @@ from typing import Any
 from agentcore.build.header import problem_header
 from agentcore.official.binding import BindingError, binding_source
 from agentcore.official.solution import CPP_SUFFIXES, CUDA_SUFFIXES, OfficialSolution
+from agentcore.paths import shown
 from agentcore.problems import Definition
 from agentcore.vocabulary import HardwareName, Language
 
@@ -116,7 +117,7 @@ def _with_binding(texts: dict[str, str], definition: Definition, language: Langu
     for name in sorted(texts):
         if name != source and PurePosixPath(name).suffix in (*CUDA_SUFFIXES, *CPP_SUFFIXES):
             raise ExportError(
-                f"{name} is a second source: the official build would compile it by itself as well as where {source}"
+                f"{shown(name)} is a second source: the official build would compile it by itself as well as where {source}"
                 " includes it; name it .cuh, .h or .inc"
             )
     if not _INCLUDES_HEADER.search(texts[source]):
@@ -142,7 +143,7 @@ def _options(language: Language, hardware: HardwareName) -> dict[str, list[str]]
 
 def _added(texts: dict[str, str], name: str, text: str) -> dict[str, str]:
     if name in texts:
-        raise ExportError(f"{name} is the name of the generated file; rename the kernel's own")
+        raise ExportError(f"{shown(name)} is the name of the generated file; rename the kernel's own")
     return texts | {name: text}
 
 
@@ -150,7 +151,7 @@ def _text(name: str, content: bytes) -> str:
     try:
         return content.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise ExportError(f"{name} is not UTF-8 ({error.reason} at {error.start}); only text can be exported") from None
+        raise ExportError(f"{shown(name)} is not UTF-8 ({error.reason} at {error.start}); only text can be exported") from None
 
 
 def _field(text: str) -> str:

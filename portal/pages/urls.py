@@ -31,6 +31,7 @@ urlpatterns = [
     path("evaluations/<int:pk>/", evaluations.evaluation_detail, name="evaluation-detail"),
     path("evaluations/<int:pk>/rerun", actions.evaluation_rerun, name="evaluation-rerun"),
     path("solutions/", solutions.solution_list, name="solution-list"),
+    path("solutions/<slug:commit>/solution.json", solutions.solution_export, name="solution-export"),
     path("fleet/", fleet.device_list, name="device-list"),
     path("fleet/devices/<int:pk>/", devices.device_detail, name="device-detail"),
     path("fleet/selftests/<int:pk>/", devices.selftest_detail, name="selftest-detail"),

@@ -96,11 +96,11 @@ def test_python_modules_beside_a_kernel_stay_importable_through_a_generated_entr
 
 
 @pytest.mark.parametrize(("language", "files", "said"), [
-    (Language.CUDA, {"parts.cu": b"//"}, "parts.cu is a second source"),
-    (Language.CPP, {"more/parts.cc": b"//"}, "more/parts.cc is a second source"),
-    (Language.CUDA, {"kernelyard_binding.cpp": b"//"}, "kernelyard_binding.cpp is a second source"),
-    (Language.TORCH, {"kernelyard_entry.py": b"#"}, "kernelyard_entry.py is the name of the generated file"),
-    (Language.CPP, {"data.h": b"\xff\xfe"}, "data.h is not UTF-8"),
+    (Language.CUDA, {"parts.cu": b"//"}, "'parts.cu' is a second source"),
+    (Language.CPP, {"more/parts.cc": b"//"}, "'more/parts.cc' is a second source"),
+    (Language.CUDA, {"kernelyard_binding.cpp": b"//"}, "'kernelyard_binding.cpp' is a second source"),
+    (Language.TORCH, {"kernelyard_entry.py": b"#"}, "'kernelyard_entry.py' is the name of the generated file"),
+    (Language.CPP, {"data.h": b"\xff\xfe"}, "'data.h' is not UTF-8"),
     (Language.TORCH, {"../x.py": b"#"}, "does not fit the format"),
 ])
 def test_what_cannot_be_exported_is_refused_by_name(language: Language, files: dict[str, bytes], said: str) -> None:

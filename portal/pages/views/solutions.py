@@ -1,12 +1,18 @@
-"""Solutions: what has been merged, how to clone it and how to measure it again."""
+"""Solutions: what has been merged, how to clone it, how to measure it again, and each as a solution.json."""
 
 from __future__ import annotations
 
 from django.conf import settings
 from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404
+from django.urls import reverse
+from django.views.decorators.http import require_safe
 
-from portal.pages import listings, queries, tables
+from agentcore.gitstore import GitStoreError
+from agentcore.official import ExportError
+from portal.pages import listings, queries, tables, text
 from portal.pages.tables import Column, Table
+from portal.solutions import exporting
 from portal.solutions.models import Solution
 
 
@@ -33,6 +39,8 @@ def solution_list(request: HttpRequest) -> HttpResponse:
         Column("reviewer", "reviewed by", lambda s: s.review.reviewer_name if s.review else None),
         Column("commit", "published as", lambda s: s.commit, tables.short_commit),
         Column("path", "directory", lambda s: f"solutions/{s.problem.name}/{s.language}-{s.hardware}", visible=False),
+        Column("export", "SOL-ExecBench", lambda s: "solution.json", export=False,
+               link=lambda s: reverse("solution-export", args=[s.commit])),
         Column("published_at", "published (UTC)", lambda s: s.published_at, order="published_at", css="nowrap"),
     ]
     if everything:
@@ -50,3 +58,17 @@ def solution_list(request: HttpRequest) -> HttpResponse:
         "example": next((f"solutions/{s.problem.name}/{s.language}-{s.hardware}" for s in table.visible), None),
     }
     return tables.respond(request, "solutions/list.html", context, table)
+
+
+@require_safe
+def solution_export(request: HttpRequest, commit: str) -> HttpResponse:
+    """One published solution as a file for SOL-ExecBench and FlashInfer-Bench; 409 with the reason if it cannot be."""
+    solution = get_object_or_404(Solution.objects.select_related("problem", "attempt__agent"), commit=commit)
+    try:
+        content = exporting.exported(solution)
+    except (ExportError, GitStoreError, OSError) as error:
+        said = f"This solution cannot be exported: {text.label(error)}\n"
+        return HttpResponse(said, status=409, content_type="text/plain; charset=utf-8")
+    return HttpResponse(content, content_type="application/json", headers={
+        "Content-Disposition": f'attachment; filename="{exporting.file_name(solution)}"',
+    })

@@ -9,6 +9,7 @@ from django.conf import settings as django_settings
 from django.contrib.auth.models import AnonymousUser
 
 from agentcore.gitstore import Publication, SolutionsRepository
+from agentcore.official import OfficialSolution
 from agentcore.vocabulary import CheckName, Verdict
 from portal.agents.models import Agent
 from portal.attempts import intake
@@ -78,6 +79,42 @@ def test_an_approved_passed_attempt_is_published_with_its_provenance(problem, ev
     assert [e.kind for e in Event.objects.filter(attempt=attempt, actor=eve).order_by("id")] == [
         "review.approved", "solution.merged",
     ]
+
+
+@pytest.fixture
+def two_published(problem, eve) -> list[Solution]:
+    """A kernel and the one that superseded it."""
+    found = []
+    for source in ('#include "problem.h"\n// v1\n', '#include "problem.h"\n// v2\n'):
+        evaluation = judged(source)
+        publishing.review(evaluation.attempt, eve, "approved")
+        found.append(publishing.merge(evaluation.attempt, evaluation, eve))
+    return found
+
+
+def test_a_published_solution_is_offered_as_a_solution_json(two_published, client):
+    old, new = two_published
+    assert f"/solutions/{new.commit}/solution.json" in client.get("/solutions/").content.decode()
+    assert f"/solutions/{old.commit}/solution.json" in client.get(old.attempt.get_absolute_url()).content.decode()
+    for solution, version in ((old, "v1"), (new, "v2")):
+        response = client.get(f"/solutions/{solution.commit}/solution.json")
+        assert response.status_code == 200 and response["Content-Type"] == "application/json"
+        assert response["Content-Disposition"] == 'attachment; filename="scale-cpp-cpu.solution.json"'
+        official = OfficialSolution.model_validate_json(response.content)
+        assert (official.definition, official.author) == ("scale", "ada")
+        assert official.files["kernel.cpp"].decode() == f'#include "problem.h"\n// {version}\n'
+        assert official.files.keys() == {"kernel.cpp", "problem.h", "kernelyard_binding.cpp"}
+        assert solution.attempt.commit in official.description
+    assert client.post(f"/solutions/{new.commit}/solution.json").status_code == 405
+    assert client.get(f"/solutions/{'0' * 40}/solution.json").status_code == 404
+
+
+def test_a_solution_that_the_format_cannot_hold_says_why(two_published, client, monkeypatch):
+    hostile = {"kernel.cpp": b"//", "more\u202e<b>.cpp": b"//"}
+    monkeypatch.setattr(SolutionsRepository, "read", lambda *_: hostile)
+    response = client.get(f"/solutions/{two_published[0].commit}/solution.json")
+    assert response.status_code == 409 and response["Content-Type"].startswith("text/plain")
+    assert "second source" in response.content.decode() and "\u202e" not in response.content.decode()
 
 
 def test_a_better_attempt_supersedes_the_one_before(problem, eve):
