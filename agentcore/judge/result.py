@@ -136,6 +136,8 @@ class EnvironmentStamp(Record):
     """Processes on the device that are no judge's; idle ones too."""
     disturbances: list[str] = Field(default_factory=list)
     """What spoiled the times, in sentences; an evaluation with any is not counted."""
+    sanitizers: list[str] = Field(default_factory=list)
+    """Tools that this host has for kernels of its hardware; says nothing about times."""
 
 
 class PairedRound(Record):

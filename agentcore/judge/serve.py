@@ -40,6 +40,7 @@ def main() -> int:
     threading.Thread(target=_read_requests, args=(requests,), daemon=True).start()
 
     from agentcore.problems import load_problem
+    from agentcore.sanitizer.evaluate import sanitize
 
     judge = _compiler() if arguments.compile_only else _judge(arguments.hardware, arguments.cache_dir)
     answers.write(json.dumps({"op": "ready"}) + "\n")
@@ -60,7 +61,7 @@ def main() -> int:
                 progress=progress,
                 **request.get("options", {}),
             )
-            result = judge(wanted, request.get("against"))
+            result = sanitize(wanted) if request.get("sanitize") else judge(wanted, request.get("against"))
             answer = {"op": "result", "result": result.model_dump(mode="json")}
         except Exception as error:
             traceback.print_exc()

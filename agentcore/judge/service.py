@@ -98,13 +98,15 @@ class JudgeService:
         deadline_s: float,
         options: Mapping[str, Any] | None = None,
         against: Opponent | None = None,
+        sanitize: bool = False,
         progress: Callable[[str], None] | None = None,
         should_abort: Callable[[], bool] = lambda: False,
     ) -> EvaluationResult:
         """Judge one kernel within ``deadline_s`` seconds, starting the judge if need be.
 
         ``options`` are further fields of EvaluationRequest (quick, heldout, workload_uuids). With ``against`` both
-        kernels are judged in turn, and the result has a ``comparison``. Raises JudgeTimeout, JudgeDied or JudgeFailure;
+        kernels are judged in turn, and the result has a ``comparison``. With ``sanitize`` sanitizers look at the kernel
+        and nothing is measured; the result has a ``sanitizer`` report. Raises JudgeTimeout, JudgeDied or JudgeFailure;
         after any of them the next call starts a fresh judge.
         """
         deadline = time.monotonic() + deadline_s
@@ -115,6 +117,8 @@ class JudgeService:
                 "problem_dir": str(problem_dir), "kernel_dir": str(kernel_dir), "language": language.value,
                 "options": dict(options or {}),
             }
+            if sanitize:
+                request["sanitize"] = True
             if against is not None:
                 request["against"] = {
                     "kernel_dir": str(against.kernel_dir), "language": against.language.value, "rounds": against.rounds,

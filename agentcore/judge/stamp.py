@@ -11,6 +11,7 @@ import torch
 
 from agentcore.judge.result import EnvironmentStamp, HostLoad
 from agentcore.judge.version import HARNESS_VERSION
+from agentcore.sanitizer.tools import present
 from agentcore.vocabulary import HardwareName
 
 
@@ -38,7 +39,7 @@ def host_stamp(
     """The stamp of an evaluation on the CPU target; ``load`` is what others did meanwhile (see host_load.py)."""
     return EnvironmentStamp(
         hardware=HardwareName.CPU, device_uuid=host_uuid(), device_name=cpu_model(), threads=threads,
-        canary_us=canary_us, host_load=load, **_software(sandbox, compiler),
+        canary_us=canary_us, host_load=load, **_software(HardwareName.CPU, sandbox, compiler),
     )
 
 
@@ -49,12 +50,13 @@ def gpu_stamp(
     """The stamp of an evaluation on a GPU; ``device`` and ``telemetry`` come from NVML (see telemetry.py)."""
     return EnvironmentStamp(
         hardware=hardware, cuda=torch.version.cuda or "", canary_us=canary_us, **device, **telemetry,
-        **_software(sandbox, compiler),
+        **_software(hardware, sandbox, compiler),
     )
 
 
-def _software(sandbox: str, compiler: str) -> dict[str, Any]:
+def _software(hardware: HardwareName, sandbox: str, compiler: str) -> dict[str, Any]:
     return {
         "host": platform.node(), "torch": torch.__version__, "python": platform.python_version(),
         "compiler": compiler, "sandbox": sandbox, "harness_version": HARNESS_VERSION,
+        "sanitizers": [tool.value for tool in present(hardware)],
     }

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from agentcore.judge.result import EnvironmentStamp
 from agentcore.judge.version import HARNESS_VERSION
-from agentcore.sanitizer.tools import SanitizerMissing
+from agentcore.sanitizer.tools import SanitizerMissing, present
 from agentcore.vocabulary import HardwareName
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def stamp(hardware: HardwareName, compiler: str, sandbox: str) -> EnvironmentSta
     return EnvironmentStamp(
         hardware=hardware, device_uuid=device.get("device_uuid", ""), device_name=device.get("device_name", ""),
         driver=device.get("driver", ""), host=platform.node(), python=platform.python_version(), compiler=compiler,
-        sandbox=sandbox, harness_version=HARNESS_VERSION,
+        sandbox=sandbox, harness_version=HARNESS_VERSION, sanitizers=[tool.value for tool in present(hardware)],
     )
 
 

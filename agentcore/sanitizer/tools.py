@@ -50,12 +50,18 @@ def why_missing(language: Language, hardware: HardwareName) -> str:
         find_tool("g++")
         if hardware.is_gpu:
             find_tool("nvcc")
-            compute_sanitizer()
+            find_compute_sanitizer()
         elif gxx_library("libasan.so") is None:
             return "g++ has no libasan on this host; install the Debian package libgcc-12-dev (or your g++'s)"
     except (ToolMissing, SanitizerMissing) as error:
         return str(error)
     return ""
+
+
+def present(hardware: HardwareName) -> tuple[Tool, ...]:
+    """The tools this host has for a hardware, by their files alone: nothing is started but g++, once."""
+    language = Language.CUDA if hardware.is_gpu else Language.CPP
+    return () if why_missing(language, hardware) else tools_for(language, hardware)
 
 
 @cache
@@ -68,27 +74,32 @@ def gxx_library(name: str) -> Path | None:
     return path if path.is_absolute() and path.exists() else None
 
 
-@cache
-def compute_sanitizer() -> ComputeSanitizer:
-    """compute-sanitizer, from PATH or the CUDA toolkit. Raises SanitizerMissing."""
+def find_compute_sanitizer() -> Path:
+    """Where compute-sanitizer is, on PATH or in the CUDA toolkit. Raises SanitizerMissing."""
     found = shutil.which("compute-sanitizer")
+    if found is not None:
+        return Path(found)
     toolkit = cuda_toolkit()
-    if found is None and toolkit is not None:
+    if toolkit is not None:
         for place in ("bin", "compute-sanitizer"):
             candidate = toolkit / place / "compute-sanitizer"
             if candidate.exists():
-                found = str(candidate)
-                break
-    if found is None:
-        raise SanitizerMissing(
-            "compute-sanitizer is neither on PATH nor in the CUDA toolkit; install NVIDIA's package"
-            " cuda-sanitizer-13-0 (or your toolkit's)"
-        )
+                return candidate
+    raise SanitizerMissing(
+        "compute-sanitizer is neither on PATH nor in the CUDA toolkit; install NVIDIA's package cuda-sanitizer-13-0"
+        " (or your toolkit's)"
+    )
+
+
+@cache
+def compute_sanitizer() -> ComputeSanitizer:
+    """compute-sanitizer of this host, with its version. Raises SanitizerMissing."""
+    found = find_compute_sanitizer()
     done = subprocess.run([found, "--version"], capture_output=True, text=True, check=False, timeout=60)
     lines = [line.strip() for line in done.stdout.splitlines() if line.strip()]
     version = next((line for line in lines if line.startswith("Version")), "")
     if done.returncode != 0 or not version:
         raise SanitizerMissing(f"{found} --version failed: {(done.stderr or done.stdout).strip()[:200]}")
     # NVIDIA's bin/ holds a script that starts the program beside its libraries, one directory up.
-    path = Path(found).resolve()
+    path = found.resolve()
     return ComputeSanitizer(path, path.parent.parent, f"compute-sanitizer {version.removeprefix('Version ')}"[:120])

@@ -9,7 +9,7 @@ from django.contrib import admin, messages
 from django_q.models import Failure, OrmQ, Schedule, Success
 
 from portal.devices import tasks
-from portal.evaluations import queue
+from portal.evaluations import queue, sanitizing
 from portal.evaluations.models import CheckResult, Device, Evaluation, WorkloadResult
 from portal.evaluations.rerun import rerun_evaluation
 from portal.readonly import ReadOnlyAdmin
@@ -55,7 +55,7 @@ class EvaluationAdmin(ReadOnlyAdmin):
     date_hierarchy = "queued_at"
     exclude = ["lease_token"]  # of a running row it is the right to write its result
     inlines = [WorkloadInline, CheckInline]
-    actions = ["rerun", "cancel"]
+    actions = ["rerun", "sanitize", "cancel"]
 
     def get_queryset(self, request):
         return super().get_queryset(request).defer("result")
@@ -64,6 +64,21 @@ class EvaluationAdmin(ReadOnlyAdmin):
     def rerun(self, request, queryset) -> None:
         rows = [rerun_evaluation(row, request.user) for row in queryset.select_related("attempt__problem")]
         self.message_user(request, f"{len(rows)} evaluations are queued.", messages.SUCCESS)
+
+    @admin.action(description="Run sanitizers on the kernels (first in the queue)", permissions=["rerun"])
+    def sanitize(self, request, queryset) -> None:
+        asked, without = {}, 0
+        for row in queryset.select_related("attempt__problem"):
+            if sanitizing.fits(row.attempt.language, row.hardware):
+                run, _ = sanitizing.request(row.attempt, row.hardware, request.user, "sanitizers, asked for")
+                asked[run.pk] = run
+            else:
+                without += 1
+        self.message_user(request, f"{len(asked)} sanitizer runs are queued.", messages.SUCCESS)
+        if without:
+            self.message_user(
+                request, f"{without} evaluations are of a language that no sanitizer looks at there.", messages.WARNING
+            )
 
     @admin.action(description="Take out of the queue", permissions=["rerun"])
     def cancel(self, request, queryset) -> None:

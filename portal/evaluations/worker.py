@@ -16,7 +16,7 @@ import threading
 import time
 from collections.abc import Callable, Collection
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from django.conf import settings
 from django.db import DatabaseError, connection
@@ -32,7 +32,7 @@ from portal.evaluations.queue import Claim
 
 logger = logging.getLogger(__name__)
 
-KINDS = (Evaluation.Kind.MEASURE, Evaluation.Kind.COMPARE)
+KINDS = (Evaluation.Kind.MEASURE, Evaluation.Kind.COMPARE, Evaluation.Kind.SANITIZE)
 """What a worker with a device knows how to do."""
 
 
@@ -41,7 +41,7 @@ class Judge(Protocol):
 
     def evaluate(
         self, problem_dir: Path, kernel_dir: Path, language: Language, *, deadline_s: float,
-        should_abort: Callable[[], bool], against: Opponent | None = None,
+        should_abort: Callable[[], bool], against: Opponent | None = None, sanitize: bool = False,
     ) -> EvaluationResult: ...
 
     def close(self) -> None: ...
@@ -169,7 +169,7 @@ class Worker:
             Path(directory).chmod(0o755)  # the sandbox reads it under another uid
             kernel = Path(directory) / "kernel"
             materials.export_kernel(attempt, kernel)
-            more = _opponent(evaluation, Path(directory) / "against")
+            more = _beyond_measuring(evaluation, Path(directory) / "against")
             with self._lock:
                 if self._judge is None:
                     self._judge = self._judge_factory(self.hardware)
@@ -201,8 +201,10 @@ class Worker:
                 self._idle = None
 
 
-def _opponent(evaluation: Evaluation, destination: Path) -> dict[str, Opponent]:
+def _beyond_measuring(evaluation: Evaluation, destination: Path) -> dict[str, Any]:
     """What the judge is asked beyond a measurement: of a comparison, the earlier kernel, exported."""
+    if evaluation.kind == Evaluation.Kind.SANITIZE:
+        return {"sanitize": True}
     if evaluation.kind != Evaluation.Kind.COMPARE:
         return {}
     if evaluation.against is None:

@@ -15,7 +15,7 @@ from pydantic import ValidationError
 from agentcore.judge.result import BuildReport, EnvironmentStamp, EvaluationResult, HostLoad
 from portal.devices.standing import Standing, standing
 from portal.evaluations.models import Evaluation
-from portal.pages import charts, formatting, listings, tables, text
+from portal.pages import charts, formatting, listings, sanitizers, tables, text
 from portal.pages.tables import Column, Table
 
 
@@ -37,6 +37,7 @@ class Evidence:
     resources: Table | None = None
     build_log: text.Shown | None = None
     runner_log: text.Shown | None = None
+    sanitizers: sanitizers.Findings | None = None
     stamp: list[tuple[str, str]] = field(default_factory=list)
     standing: Standing | None = None
     assumptions: list[str] = field(default_factory=list)
@@ -45,7 +46,10 @@ class Evidence:
     @property
     def tables(self) -> list[Table]:
         """The tables that can be exported, the per-workload one first."""
-        return [table for table in (self.workloads, self.heldout, self.checks, self.bounds) if table is not None]
+        findings = self.sanitizers.findings if self.sanitizers else None
+        return [
+            table for table in (self.workloads, self.heldout, findings, self.checks, self.bounds) if table is not None
+        ]
 
 
 def gather(evaluation: Evaluation) -> Evidence:
@@ -93,6 +97,8 @@ def _from_result(found: Evidence, result: EvaluationResult) -> None:
         found.build_log = text.block(result.build.log)
         found.resources = _resources(result.build)
     found.runner_log = text.block(result.runner_log, keep="end")
+    if result.sanitizer is not None:
+        found.sanitizers = sanitizers.from_report(result.sanitizer, found.evaluation.attempt.get_absolute_url())
     found.stamp = stamp_pairs(result.stamp)
     found.seconds = [(text.label(name, 40), formatting.seconds(value)) for name, value in
                      list(result.seconds.items())[:20]]

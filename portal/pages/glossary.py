@@ -59,6 +59,10 @@ TERMS: tuple[Term, ...] = (
     Term("self-test", "self-test", "A run of every known cheat, and of honest kernels that look suspicious, against "
          "the judge of one device: no cheat may pass, no honest kernel may be refused. Results of a device that never "
          "passed one carry a warning; those of one that failed cannot be merged."),
+    Term("sanitizer", "sanitizer run", "A kernel run once per small workload under tools that see memory errors, races "
+         "and reads of what nothing wrote: AddressSanitizer, UBSan and ThreadSanitizer for C++ on CPUs, "
+         "compute-sanitizer for CUDA. It finds mistakes, not cheats, and says nothing about results or times. Before a "
+         "merge one is demanded where the tools exist; findings must be mended, or acknowledged with a reason."),
     Term("stamp", "environment stamp", "Device, driver, compiler, clocks and harness behind a number. Numbers with "
          "different stamps are shown together and never silently compared."),
     Term("canary", "canary", "A known kernel timed before and after the candidate. When it is slow, the device was "
@@ -84,4 +88,5 @@ CHECKS: dict[CheckName, str] = {
     CheckName.INFRASTRUCTURE: "Host, device and problem files did their part.",
     CheckName.QUIET_DEVICE: "The canary says that the device ran undisturbed.",
     CheckName.LANGUAGE_RULES: "Only what the language allows was used.",
+    CheckName.SANITIZERS_CLEAN: "No sanitizer found an error (sanitizer runs only).",
 }

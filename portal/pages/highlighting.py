@@ -32,10 +32,11 @@ _TAGS = {
 }
 
 
-def code(source: str, file_name: str, *, colours: bool = True) -> SafeString:
+def code(source: str, file_name: str, *, colours: bool = True, anchor: str = "") -> SafeString:
     """Highlighted lines, each in ``<span class="line">``. The language follows from the file name's ending.
 
-    ``colours=False`` shows the lines without: for the files of a page beyond its HIGHLIGHT_BUDGET.
+    ``colours=False`` shows the lines without: for the files of a page beyond its HIGHLIGHT_BUDGET. With ``anchor`` line
+    n has the id ``<anchor>-<n>``.
     """
     shown = text.block(source, characters=SOURCE_CHARACTERS, lines=6_000)
     lexer = _LEXERS.get(file_name.rpartition(".")[2].lower(), TextLexer)
@@ -44,7 +45,7 @@ def code(source: str, file_name: str, *, colours: bool = True) -> SafeString:
     rendered = pygments_highlight(shown.text, lexer(stripnl=False, ensurenl=True), _FORMATTER)
     # Pygments closes and reopens its spans at line ends, so a split by lines keeps the markup balanced.
     lines = rendered.rstrip("\n").split("\n")
-    body = text.lines_as_spans([mark_safe(line) for line in lines])  # noqa: S308 - escaped by Pygments
+    body = text.lines_as_spans([mark_safe(line) for line in lines], anchor)  # noqa: S308 - escaped by Pygments
     if shown.truncated:
         return format_html('{}<span class="cut">{}</span>', body, shown.notice)
     return body

@@ -6,6 +6,7 @@ page, never an error page: the database may know of more than this host's clone.
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 
 from django.conf import settings
@@ -51,7 +52,13 @@ def _source_file(path: str, content: bytes, *, colours: bool) -> SourceFile:
     shown = text.decoded(content, limit=FILE_BYTES)
     if shown is None:
         return SourceFile(name, size, None, "Binary file: not shown.")
-    return SourceFile(name, size, highlighting.code(shown.text, path, colours=colours), shown.notice)
+    html = highlighting.code(shown.text, path, colours=colours, anchor=line_anchor(path))
+    return SourceFile(name, size, html, shown.notice)
+
+
+def line_anchor(path: str) -> str:
+    """What the ids of a source file's lines begin with on its attempt's page; the line's number follows a dash."""
+    return f"src-{hashlib.sha256(path.encode('utf-8', 'replace')).hexdigest()[:10]}"
 
 
 def kernel_diff(base: str | None, attempt: Attempt) -> diffs.Diff:

@@ -101,6 +101,11 @@ def decoded(content: bytes, *, limit: int) -> Shown | None:
     return Shown(reveal(text), len(content) > limit, len(content), content.count(b"\n") + 1)
 
 
-def lines_as_spans(lines: list[SafeString]) -> SafeString:
-    """Each line in its own span, for line numbers by CSS counter."""
+def lines_as_spans(lines: list[SafeString], anchor: str = "") -> SafeString:
+    """Each line in its own span, for line numbers by CSS counter; ``anchor`` makes ids of it and the line's number."""
+    if anchor:
+        return format_html_join(
+            "", '<span class="line" id="{}-{}">{}\n</span>',
+            ((anchor, number, line) for number, line in enumerate(lines, 1)),
+        )
     return format_html_join("", '<span class="line">{}\n</span>', ((line,) for line in lines))

@@ -87,8 +87,16 @@ SELFTESTS: dict[str, Look] = {
     standing.NEVER: Look(standing.NEVER, "▲", "triangle-up", "warn", "nobody knows whether its judge refuses cheats"),
 }
 
+SANITIZERS: dict[str, Look] = {
+    "error": Look("error", "✕", "x", "bad", "a fault in the kernel"),
+    "warning": Look("warning", "▲", "triangle-up", "warn", "possibly intended; no obstacle to a merge"),
+    "skipped": Look("skipped", "○", "circle-open", "idle", "the tool cannot look at this kernel"),
+    "crashed": Look("crashed", "▼", "triangle-down", "bad", "the kernel failed, and no finding says why"),
+    "failed": Look("failed", "⊘", "circle-x-open", "idle", "the tool itself did not work"),
+}
+
 _ALL = {
-    **SELFTESTS, **STATES, **CHANGES, **CHECKS, **DECISIONS, **CAMPAIGN_STATES,
+    **SANITIZERS, **SELFTESTS, **STATES, **CHANGES, **CHECKS, **DECISIONS, **CAMPAIGN_STATES,
     **{str(verdict): shown for verdict, shown in VERDICTS.items()},
 }
 

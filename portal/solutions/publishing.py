@@ -20,7 +20,7 @@ from agentcore.vocabulary import AttemptRef, HardwareName, Language, Verdict
 from portal.attempts.models import Attempt
 from portal.attempts.repository import problem_files
 from portal.devices import standing as devices
-from portal.evaluations import scores
+from portal.evaluations import sanitizing, scores
 from portal.evaluations.models import Evaluation
 from portal.events.models import log as log_event
 from portal.problems.models import Problem
@@ -55,6 +55,21 @@ def review(
             f"review.{decision}", user, attempt=attempt, evaluation=evaluation, problem=attempt.problem, review=row.pk
         )
     return row
+
+
+def acknowledge(attempt: Attempt, run: Evaluation, user, reason: str) -> Review:
+    """Record why ``attempt`` may be merged in spite of what sanitizer run ``run`` found: an event, and a comment.
+
+    The comment puts it beside the reviews, in git too. Raises PublishingError where there is nothing to acknowledge.
+    """
+    _require_engineer(user)
+    try:
+        with transaction.atomic():
+            event = sanitizing.acknowledge(attempt, run, user, reason)
+            said = f"Sanitizer run {run.pk} ({run.verdict}) acknowledged: {event.data['reason']}"
+            return review(attempt, user, Review.Decision.COMMENT, said)
+    except sanitizing.NotAcknowledged as error:
+        raise PublishingError(str(error)) from None
 
 
 def standing_review(attempt: Attempt) -> Review | None:
@@ -92,6 +107,8 @@ def obstacles(attempt: Attempt, evaluation: Evaluation) -> list[str]:
         found.append("the attempt is not approved")
     elif approval.decision != Review.Decision.APPROVED:
         found.append(f"the attempt was rejected by {approval.reviewer_name}")
+    if reason := sanitizing.standing(attempt, evaluation).obstacle:
+        found.append(reason)
     if Solution.objects.filter(
         attempt=attempt, evaluation=evaluation, hardware=evaluation.hardware, superseded_at=None
     ).exists():
@@ -178,6 +195,7 @@ def _publication(attempt: Attempt, evaluation: Evaluation, approval: Review, use
             "Evaluation": str(evaluation.pk),
             "Run": evaluation.lease_token,
             "Harness": evaluation.harness_version,
+            "Sanitizers": sanitizing.standing(attempt, evaluation).summary,
             "Reviewed-by": f"{approver.name} <{approver.email}>",
         },
         extra_files={"result.json": (json.dumps(evaluation.result, indent=1, sort_keys=True) + "\n").encode()},

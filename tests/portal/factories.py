@@ -23,6 +23,7 @@ from agentcore.judge.result import (
     HostLoad,
     WorkloadResult,
 )
+from agentcore.sanitizer.report import Finding, SanitizerReport, Tool, ToolRun, ToolStatus
 from agentcore.vocabulary import AttemptRef, CheckName, CheckStatus, HardwareName, Language, Verdict
 from portal.agents.models import Agent
 from portal.attempts.models import Attempt
@@ -236,3 +237,27 @@ def make_baseline(problem: Problem, latencies: Sequence[float] = (40.0, 80.0), *
     """A verified baseline of ``problem``: a torch attempt by "baseline" with a passed evaluation."""
     attempt = make_baseline_attempt(problem)
     return make_evaluation(attempt, result=make_result(attempt, latencies=latencies, **result_fields))
+
+
+def make_sanitizer_run(attempt: Attempt, *findings: Finding, verdict: Verdict | None = None, **fields) -> Evaluation:
+    """A finished sanitizer run of ``attempt`` on the CPU that found ``findings``, or ended with ``verdict``."""
+    ended = verdict or (Verdict.FINDINGS if findings else Verdict.CLEAN)
+    status = {Verdict.CLEAN: ToolStatus.CLEAN, Verdict.FINDINGS: ToolStatus.FINDINGS}.get(ended, ToolStatus.CRASHED)
+    report = SanitizerReport(
+        tools=[ToolRun(tool=Tool.ADDRESS, status=status, version="g++ 12.2", findings=len(findings), workloads=[0, 1],
+                       seconds=0.2, log="== what it said" if findings else "")],
+        findings=list(findings), workloads=[0, 1],
+    )
+    result = make_result(
+        attempt, latencies=(), verdict=ended, sanitizer=report, message=findings[0].message if findings else "",
+        failed_check=CheckName.SANITIZERS_CLEAN if findings else None,
+    )
+    return make_evaluation(attempt, result=result, kind=Evaluation.Kind.SANITIZE, **fields)
+
+
+def make_finding(**fields) -> Finding:
+    values = {
+        "tool": Tool.ADDRESS, "kind": "heap-buffer-overflow", "message": "read of 4 bytes, 0 bytes after the end of x",
+        "kernel": "kernel_launch", "file": "kernel.cpp", "line": 2, "in_kernel": True, "buffer": "x", "size_bytes": 4,
+    }
+    return Finding(**(values | fields))

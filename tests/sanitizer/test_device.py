@@ -123,7 +123,6 @@ def test_a_host_without_compute_sanitizer_says_which_package_brings_it(
     monkeypatch.setattr(tools, "find_tool", lambda tool: Path("/usr/bin") / tool)
     monkeypatch.setattr(tools.shutil, "which", lambda _tool: None)
     monkeypatch.setattr(tools, "cuda_toolkit", lambda: None)
-    tools.compute_sanitizer.cache_clear()
     result = sanitize(EvaluationRequest(
         problem=problem, kernel_dir=tmp_path, language=Language.CUDA, hardware=HardwareName.H200, cache_dir=tmp_path
     ))

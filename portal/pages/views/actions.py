@@ -14,7 +14,7 @@ from django.shortcuts import get_object_or_404, redirect
 from agentcore.gitstore import GitStoreError
 from agentcore.vocabulary import HardwareName
 from portal.attempts.models import Attempt
-from portal.evaluations import queue
+from portal.evaluations import queue, sanitizing
 from portal.evaluations.models import Evaluation
 from portal.events.models import log as log_event
 from portal.pages import queries, text
@@ -70,6 +70,8 @@ def evaluation_rerun(request: HttpRequest, pk: int) -> HttpResponse:
     evaluation = get_object_or_404(
         Evaluation.objects.select_related("attempt__problem").defer("result", "message"), pk=pk
     )
+    if evaluation.kind == Evaluation.Kind.SANITIZE:
+        return _sanitize(request, evaluation.attempt, evaluation.hardware)
     return _rerun(request, evaluation.attempt, evaluation.hardware, f"rerun of evaluation {pk}")
 
 
@@ -82,6 +84,43 @@ def attempt_rerun(request: HttpRequest, commit: str) -> HttpResponse:
         messages.error(request, f"Not queued: “{text.label(hardware, 30)}” is no hardware.")
         return _back(attempt, "outcome")
     return _rerun(request, attempt, hardware, "asked for")
+
+
+@reviewer_action
+def attempt_sanitize(request: HttpRequest, commit: str) -> HttpResponse:
+    """Have sanitizers look at an attempt's kernel on a hardware."""
+    attempt = get_object_or_404(Attempt.objects.select_related("problem"), commit=commit)
+    hardware = request.POST.get("hardware", "")
+    if hardware not in [member.value for member in HardwareName]:
+        messages.error(request, f"Not queued: “{text.label(hardware, 30)}” is no hardware.")
+        return _back(attempt, "sanitizers")
+    return _sanitize(request, attempt, hardware)
+
+
+def _sanitize(request: HttpRequest, attempt: Attempt, hardware: str) -> HttpResponse:
+    run, new = sanitizing.request(attempt, hardware, request.user, "sanitizers, asked for")
+    if new:
+        messages.success(request, f"Sanitizer run {run.pk} is queued on {hardware}, before agents' attempts.")
+    else:
+        messages.info(request, f"A sanitizer run on {hardware} is already {run.state}.")
+    return _back(attempt, "sanitizers")
+
+
+@reviewer_action
+def attempt_acknowledge(request: HttpRequest, commit: str) -> HttpResponse:
+    """Take responsibility for what a sanitizer run found, with a reason."""
+    attempt = get_object_or_404(Attempt.objects.select_related("problem"), commit=commit)
+    run = _named_evaluation(request)
+    if run is None:
+        messages.error(request, "Not recorded: name the sanitizer run that this is about.")
+        return _back(attempt, "review")
+    try:
+        publishing.acknowledge(attempt, run, request.user, request.POST.get("reason", ""))
+    except publishing.PublishingError as error:
+        messages.error(request, f"Not recorded: {text.label(error)}.")
+    else:
+        messages.success(request, "Recorded, with your name and reason.")
+    return _back(attempt, "review")
 
 
 def _rerun(request: HttpRequest, attempt: Attempt, hardware: str, reason: str) -> HttpResponse:

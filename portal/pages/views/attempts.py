@@ -9,11 +9,11 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404
 
 from agentcore.judge.compare import Comparison
-from agentcore.vocabulary import HardwareName
+from agentcore.vocabulary import HardwareName, Language
 from portal.attempts.models import Attempt
-from portal.evaluations import comparisons, scores
+from portal.evaluations import comparisons, sanitizing, scores
 from portal.evaluations.models import Evaluation
-from portal.pages import evidence, listings, live, queries, sources, tables, text
+from portal.pages import evidence, listings, live, queries, sanitizers, sources, tables, text
 from portal.pages.access import may_review
 from portal.pages.filters import AttemptFilter
 from portal.pages.tables import Column, Table
@@ -60,6 +60,7 @@ def attempt_detail(request: HttpRequest, commit: str) -> HttpResponse:
         "newest": newest, "shown": shown, "evidence": found,
         "duplicate": next((e for e in listed if e.state == Evaluation.State.DUPLICATE), None),
         "evaluations": listings.evaluations(listed, without=("reason",), empty="No evaluation was asked for yet."),
+        "sanitizers": _sanitizers(attempt, shown),
         "may_review": may_review(request.user), "obstacles": _obstacles(request, attempt, shown),
         "rerun_on": [] if shown or watched.is_busy else [member.value for member in HardwareName],
         "reviews": list(attempt.reviews.select_related("evaluation")),
@@ -67,10 +68,19 @@ def attempt_detail(request: HttpRequest, commit: str) -> HttpResponse:
     }
     exported = found.tables if found else []
     exported.append(context["evaluations"])
+    if context["sanitizers"] and context["sanitizers"].found:
+        exported.append(context["sanitizers"].found.findings)
     if not request.headers.get("HX-Request") and not request.GET.get("format"):
         context |= _change_context(request, attempt, newest.hardware if newest else None)
         context |= _handoff_context(attempt)
     return tables.respond(request, "attempts/detail.html", context, *exported, fragment="attempts/_outcome.html")
+
+
+def _sanitizers(attempt: Attempt, shown: Evaluation | None) -> sanitizers.Panel | None:
+    """What sanitizers say of the kernel on the hardware that the page is about; nothing of a baseline in Python."""
+    if shown is None or shown.kind != Evaluation.Kind.MEASURE or not Language(attempt.language).is_compiled:
+        return None
+    return sanitizers.panel(attempt, sanitizing.standing(attempt, shown))
 
 
 def _obstacles(request: HttpRequest, attempt: Attempt, shown: Evaluation | None) -> list[str]:

@@ -45,6 +45,7 @@ class ScriptedJudge:
     started: list
     compared: list
     rounds: list
+    sanitized = 0
     digest = ""
 
     def __init__(self, hardware) -> None:
@@ -52,10 +53,11 @@ class ScriptedJudge:
         self.closed = False
         self.seen: list[dict[str, bytes]] = []
 
-    def evaluate(self, problem_dir, kernel_dir, language, *, deadline_s, should_abort, against=None):
+    def evaluate(self, problem_dir, kernel_dir, language, *, deadline_s, should_abort, against=None, sanitize=False):
         assert (problem_dir / "definition.json").is_file()
         assert kernel_dir.parent.stat().st_mode & 0o005 == 0o005, "the sandbox's user can reach it"
         self.seen.append(_files(kernel_dir))
+        type(self).sanitized += sanitize
         if against is not None:
             type(self).compared.append((_files(kernel_dir), _files(against.kernel_dir)))
             type(self).rounds.append(against.rounds)
@@ -78,7 +80,7 @@ class ScriptedJudge:
 @pytest.fixture
 def judge():
     ScriptedJudge.script, ScriptedJudge.started, ScriptedJudge.digest = [], [], ""
-    ScriptedJudge.compared, ScriptedJudge.rounds = [], []
+    ScriptedJudge.compared, ScriptedJudge.rounds, ScriptedJudge.sanitized = [], [], 0
     return ScriptedJudge
 
 
@@ -114,6 +116,17 @@ def test_a_comparison_takes_both_kernels_to_the_judge(attempt, judge, settings):
     assert by_source == {b"int better;": {"kernel.cpp": b"int kernel;"}}
     assert judge.rounds == [settings.COMPARISON_ROUNDS]
     assert list((settings.CACHE_DIR / "exports").iterdir()) == []
+    machine.close()
+
+
+def test_a_sanitizer_run_goes_to_the_judge_as_one(attempt, judge):
+    queue.finish(queue.claim("cpu", "w"), make.make_result(attempt))
+    row = queue.enqueue(attempt, "cpu", kind=Evaluation.Kind.SANITIZE)
+    judge.script = [Verdict.CLEAN]
+    machine = Worker("cpu", judge)
+    assert machine.run(budget_s=60) == (1, False)
+    row.refresh_from_db()
+    assert (row.state, row.verdict, judge.sanitized) == ("done", "clean", 1)
     machine.close()
 
 

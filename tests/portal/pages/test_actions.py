@@ -23,6 +23,8 @@ def actions(yard) -> list[tuple[str, dict[str, str]]]:
         (reverse("attempt-merge", args=[yard.passed.commit]), {"evaluation": str(yard.evaluation.pk)}),
         (reverse("evaluation-rerun", args=[yard.evaluation.pk]), {}),
         (reverse("attempt-rerun", args=[yard.passed.commit]), {"hardware": "cpu"}),
+        (reverse("attempt-sanitize", args=[yard.passed.commit]), {"hardware": "cpu"}),
+        (reverse("attempt-acknowledge", args=[yard.passed.commit]), {"evaluation": str(yard.evaluation.pk)}),
     ]
 
 
