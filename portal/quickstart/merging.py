@@ -2,17 +2,19 @@
 
 The rules a person would follow: passed, every check, not proven slower than the PyTorch baseline, and, where a
 solution is published already, faster than it beyond the noise. What a person merged is that person's decision and
-stays. `publishing` enforces the hard rules again.
+stays. Sanitizers look at the kernels first, where the host has them; what they find is a person's to answer for, so
+such a kernel is left alone. `publishing` enforces the hard rules again.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from agentcore.gitstore import GitStoreError
 from agentcore.vocabulary import Change
 from portal.campaigns.models import Campaign
-from portal.evaluations import comparisons, scores
+from portal.evaluations import comparisons, sanitizing, scores
 from portal.evaluations.models import Evaluation
 from portal.events.models import Event
 from portal.problems.models import Problem
@@ -32,9 +34,7 @@ class Decision:
 def merge_best(campaign: Campaign, user) -> list[Decision]:
     """Go through the campaign's problems by name. ``user`` is the quick start's own reviewer."""
     decisions = []
-    for problem in campaign.problems.order_by("name"):
-        best = scores.best_evaluation(problem, campaign.language, campaign.hardware, campaign=campaign)
-        reason = "not merged, no attempt passed" if best is None else _objection(problem, best, user)
+    for problem, best, reason in _choices(campaign, user):
         if best is None or reason:
             decisions.append(Decision(problem.name, False, reason))
             continue
@@ -48,6 +48,24 @@ def merge_best(campaign: Campaign, user) -> list[Decision]:
         else:
             decisions.append(Decision(problem.name, True, f"attempt {best.attempt.commit[:10]}"))
     return decisions
+
+
+def ask_for_sanitizers(campaign: Campaign, user) -> list[Evaluation]:
+    """Have sanitizers look at what `merge_best` would merge, where that is demanded. Returns the runs to wait for."""
+    runs = []
+    for _, best, reason in _choices(campaign, user):
+        if best is not None and not reason:
+            standing = sanitizing.standing(best.attempt, best)
+            if standing.demanded and standing.run is None:
+                runs.append(sanitizing.request(best.attempt, best.hardware, user, "before the merge")[0])
+    return runs
+
+
+def _choices(campaign: Campaign, user) -> Iterator[tuple[Problem, Evaluation | None, str]]:
+    """Each problem by name with its best attempt's evaluation and the reason not to merge it, if there is one."""
+    for problem in campaign.problems.order_by("name"):
+        best = scores.best_evaluation(problem, campaign.language, campaign.hardware, campaign=campaign)
+        yield problem, best, "not merged, no attempt passed" if best is None else _objection(problem, best, user)
 
 
 def current(campaign: Campaign) -> list[Solution]:

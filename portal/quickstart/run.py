@@ -25,6 +25,7 @@ from django.db import connection
 from rich.console import Console
 from rich.text import Text
 
+from agentcore.vocabulary import Verdict
 from portal.attempts import notes
 from portal.campaigns.models import Campaign
 from portal.evaluations.models import Evaluation
@@ -33,6 +34,7 @@ from portal.quickstart.display import Display, Snapshot, campaign_table, make_di
 from portal.quickstart.processes import Child, Supervisor
 
 STALLED_S = 300
+_OPEN = (Evaluation.State.QUEUED, Evaluation.State.RUNNING)
 _FINISHED = (Evaluation.State.DONE, Evaluation.State.DUPLICATE)
 
 
@@ -100,6 +102,7 @@ class _Run:
                 campaign = self._prepare(display)
                 services = self._start_services(display)
                 self._run_tuners(campaign, services, display)
+                self._sanitize(campaign, services, display)
                 display.step("reviewing and merging")
                 decisions = merging.merge_best(campaign, accounts.reviewer())
                 notes.write()
@@ -224,6 +227,22 @@ class _Run:
             time.sleep(1.0)
         if len(failed) == len(tuners):
             raise CommandError(f"no tuner could work:\n{tuners[0].last_words()}")
+
+    def _sanitize(self, campaign: Campaign, services: Sequence[Child], display: Display) -> None:
+        runs = merging.ask_for_sanitizers(campaign, accounts.reviewer())
+        if not runs:
+            return
+        display.step(f"sanitizers look at {len(runs)} kernel(s)")
+        deadline = time.monotonic() + STALLED_S
+        left = Evaluation.objects.filter(pk__in=[run.pk for run in runs], state__in=_OPEN)
+        while left.exists():
+            _require_running(services)
+            if time.monotonic() > deadline:
+                display.step(f"sanitizers did not finish in {STALLED_S} s; see {services[0].log}")
+                return  # the merge then says what is missing
+            time.sleep(0.5)
+        for run in Evaluation.objects.filter(pk__in=[run.pk for run in runs]).exclude(verdict=Verdict.CLEAN.value):
+            display.finished(run)
 
     def _say_passwords(self) -> None:
         for name, password in self.passwords.items():

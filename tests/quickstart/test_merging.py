@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from portal.events.models import log as log_event
-from portal.quickstart.merging import merge_best
+from portal.quickstart.merging import ask_for_sanitizers, merge_best
 from portal.solutions import publishing
 from portal.solutions.models import Solution
 from tests.portal import factories as make
@@ -83,3 +83,38 @@ def test_its_own_earlier_choice_is_replaced_by_a_better_attempt(campaign, review
     (decision,) = merge_best(campaign, reviewer)
     assert decision.merged
     assert merged == [(better.attempt, better, reviewer)]
+
+
+def sanitized(campaign, reviewer, *findings):
+    """The best attempt of a problem with a baseline, measured where sanitizers are; asked for, and then looked at."""
+    make.make_baseline(campaign.problems.get(), (40.0, 80.0))
+    row = make.make_attempt(campaign.problems.get(), campaign=campaign, slug="new")
+    stamp = make.make_stamp(sanitizers=["address", "undefined", "thread"])
+    make.make_evaluation(row, result=make.make_result(row, latencies=(10.0, 20.0), stamp=stamp))
+    (run,) = ask_for_sanitizers(campaign, reviewer)
+    assert (run.kind, run.state, run.attempt) == ("sanitize", "queued", row)
+    assert ask_for_sanitizers(campaign, reviewer) == [run]
+    run.delete()
+    make.make_sanitizer_run(row, *findings)
+    assert ask_for_sanitizers(campaign, reviewer) == []
+    return row
+
+
+def test_what_sanitizers_found_is_left_to_a_person(campaign, reviewer) -> None:
+    sanitized(campaign, reviewer, make.make_finding())
+    assert "ended with findings" in reason(campaign, reviewer)
+
+
+def test_what_they_found_clean_has_no_obstacle(campaign, reviewer) -> None:
+    row = sanitized(campaign, reviewer)
+    evaluation = row.evaluations.get(kind="measure")
+    publishing.review(row, reviewer, "approved", evaluation=evaluation)
+    assert publishing.obstacles(row, evaluation) == []
+
+
+def test_no_run_is_asked_for_what_is_not_merged(campaign, reviewer) -> None:
+    make.make_baseline(campaign.problems.get(), (40.0, 80.0))
+    row = make.make_attempt(campaign.problems.get(), campaign=campaign, slug="new")
+    stamp = make.make_stamp(sanitizers=["address"])
+    make.make_evaluation(row, result=make.make_result(row, latencies=(50.0, 100.0), stamp=stamp))
+    assert ask_for_sanitizers(campaign, reviewer) == []
