@@ -117,8 +117,8 @@ def _with_binding(texts: dict[str, str], definition: Definition, language: Langu
     for name in sorted(texts):
         if name != source and PurePosixPath(name).suffix in (*CUDA_SUFFIXES, *CPP_SUFFIXES):
             raise ExportError(
-                f"{shown(name)} is a second source: the official build would compile it by itself as well as where {source}"
-                " includes it; name it .cuh, .h or .inc"
+                f"{shown(name)} is a second source: the official build would compile it by itself as well as where"
+                f" {source} includes it; name it .cuh, .h or .inc"
             )
     if not _INCLUDES_HEADER.search(texts[source]):
         # Our build puts it in front of every source; the official one does not.
@@ -151,7 +151,8 @@ def _text(name: str, content: bytes) -> str:
     try:
         return content.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise ExportError(f"{shown(name)} is not UTF-8 ({error.reason} at {error.start}); only text can be exported") from None
+        why = f"{error.reason} at {error.start}"
+        raise ExportError(f"{shown(name)} is not UTF-8 ({why}); only text can be exported") from None
 
 
 def _field(text: str) -> str:
