@@ -53,7 +53,7 @@ def device_list(request: HttpRequest) -> HttpResponse:
         Column("host", "host", lambda d: d.host),
         Column("driver", "driver", lambda d: d.driver),
         Column("sandbox", "sandbox", lambda d: d.sandbox),
-        Column("uuid", "uuid", lambda d: d.uuid, tables.code),
+        Column("uuid", "uuid", lambda d: d.uuid, tables.code, visible=False),
         Column("last_seen_at", "last result (UTC)", lambda d: d.last_seen_at, css="nowrap"),
         Column("seen_lately", "lately", lambda d: now - d.last_seen_at < SEEN_LATELY,
                lambda v, _: "active" if v else "quiet"),
