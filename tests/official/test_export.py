@@ -189,7 +189,7 @@ def test_a_published_kernel_brings_its_origin_and_leaves_its_records_behind(
 
 def test_the_command_says_what_it_cannot_tell(kernel: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (kernel / "kernel.cpp").rename(kernel / "kernel.py")
-    assert export(kernel) == 2 and "give --language" in capsys.readouterr().err
+    assert export(kernel) == 2 and "say which: --language cute" in capsys.readouterr().err
     (kernel / "kernel.py").rename(kernel / "kernel.cu")
     assert export(kernel) == 2 and "give --hardware" in capsys.readouterr().err
     assert export(kernel / "absent") == 2 and "is not a directory" in capsys.readouterr().err

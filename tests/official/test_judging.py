@@ -178,11 +178,11 @@ def test_what_cannot_be_judged_is_refused_before_anything_runs(
     assert (code, result) == (2, {}) and said in shown
 
 
-def test_a_kernel_directory_still_needs_its_language(judged: Judged, tmp_path: Path) -> None:
+def test_a_kernel_directory_that_could_be_several_languages_needs_one_named(judged: Judged, tmp_path: Path) -> None:
     (tmp_path / "kernel").mkdir()
     (tmp_path / "kernel" / "kernel.py").write_text(WRITING)
     code, _, said = judged(tmp_path / "kernel")
-    assert code == 2 and "give the kernel's --language" in said
+    assert code == 2 and "say which: --language" in said
 
 
 def test_a_staged_solution_leaves_nothing_behind(written: Written, problem_dir: Path) -> None:
