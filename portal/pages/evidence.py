@@ -15,7 +15,7 @@ from pydantic import ValidationError
 from agentcore.judge.result import BuildReport, EnvironmentStamp, EvaluationResult, HostLoad
 from portal.devices.standing import Standing, standing
 from portal.evaluations.models import Evaluation
-from portal.pages import charts, formatting, listings, sanitizers, tables, text
+from portal.pages import charts, formatting, listings, sanitizers, tables, text, versus
 from portal.pages.tables import Column, Table
 
 
@@ -41,15 +41,18 @@ class Evidence:
     stamp: list[tuple[str, str]] = field(default_factory=list)
     standing: Standing | None = None
     assumptions: list[str] = field(default_factory=list)
+    paired: Table | None = None
+    rounds: Table | None = None
+    comparison: dict[str, Any] | None = None
+    """Of a comparison: what is said of it first."""
     seconds: list[tuple[str, str]] = field(default_factory=list)
 
     @property
     def tables(self) -> list[Table]:
-        """The tables that can be exported, the per-workload one first."""
+        """The tables that can be exported, the most telling one first."""
         findings = self.sanitizers.findings if self.sanitizers else None
-        return [
-            table for table in (self.workloads, self.heldout, findings, self.checks, self.bounds) if table is not None
-        ]
+        tables = (self.paired, self.workloads, self.heldout, findings, self.checks, self.bounds, self.rounds)
+        return [table for table in tables if table is not None]
 
 
 def gather(evaluation: Evaluation) -> Evidence:
@@ -92,6 +95,9 @@ def _result(evaluation: Evaluation) -> EvaluationResult | None:
 
 
 def _from_result(found: Evidence, result: EvaluationResult) -> None:
+    if result.comparison is not None:
+        found.comparison = versus.verdict_of(result.comparison)
+        found.paired, found.rounds = versus.paired_table(result.comparison), versus.rounds_table(result.comparison)
     found.build = result.build
     if result.build is not None:
         found.build_log = text.block(result.build.log)

@@ -46,8 +46,13 @@ TERMS: tuple[Term, ...] = (
     Term("headroom", "headroom", "What is left to the limit.", "1 − S"),
     Term("speedup", "speedup", "How many times faster than the baseline: the geometric mean of T_b / T_k over the "
          "workloads, and over the problems for a campaign."),
-    Term("unproven", "unproven", "A difference inside the noise of the two measurements. The running best moves only "
-         "for an improvement beyond it."),
+    Term("unproven", "unproven", "A difference inside the noise of the two measurements: their intervals, and what two "
+         "runs of one kernel differ by. The running best moves only for an improvement beyond it."),
+    Term("incomparable", "incomparable", "Measured on another device model, by another version of the harness, with "
+         "another driver, in another sandbox, or not passed: the times say nothing about one another."),
+    Term("ab", "A/B comparison", "Two kernels measured in turn on one device, several rounds in random order, every "
+         "check on. The ratio is taken within each round, so it shows smaller differences than two evaluations do. A "
+         "merge over a solution takes one."),
     Term("campaign", "campaign", "Work on a set of problems in one language on one hardware, with a budget."),
     Term("handoff", "handoff", "The body of an attempt's commit: what was tried, what was learned, what to try next."),
     Term("lineage", "lineage", "The attempts that an attempt was built on: the commits' parents."),

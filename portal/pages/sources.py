@@ -19,6 +19,7 @@ from portal.pages import diffs, formatting, highlighting, text
 
 FILES = 40
 FILE_BYTES = 200_000
+DIFF_LAYOUTS = ("unified", "split")
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,11 @@ such a kernel is left alone. `publishing` enforces the hard rules again.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+
+from django.conf import settings
 
 from agentcore.gitstore import GitStoreError
 from agentcore.vocabulary import Change
@@ -18,8 +21,10 @@ from portal.evaluations import comparisons, sanitizing, scores
 from portal.evaluations.models import Evaluation
 from portal.events.models import Event
 from portal.problems.models import Problem
-from portal.solutions import publishing
+from portal.solutions import publishing, replacing
 from portal.solutions.models import Review, Solution
+
+POLL_S = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,8 +36,11 @@ class Decision:
     reason: str
 
 
-def merge_best(campaign: Campaign, user) -> list[Decision]:
-    """Go through the campaign's problems by name. ``user`` is the quick start's own reviewer."""
+def merge_best(campaign: Campaign, user, settle: Callable[[Evaluation], None] | None = None) -> list[Decision]:
+    """Go through the campaign's problems by name. ``user`` is the quick start's own reviewer.
+
+    ``settle`` returns when a comparison that was asked for has ended or takes too long (default: wait for a worker).
+    """
     decisions = []
     for problem, best, reason in _choices(campaign, user):
         if best is None or reason:
@@ -42,6 +50,9 @@ def merge_best(campaign: Campaign, user) -> list[Decision]:
             if publishing.standing_review(best.attempt) is None:
                 comment = "Passed every check; the best SOL score of the quick start's attempts."
                 publishing.review(best.attempt, user, Review.Decision.APPROVED, comment, best)
+            if reason := _side_by_side(best, user, settle or wait_for):
+                decisions.append(Decision(problem.name, False, reason))
+                continue
             publishing.merge(best.attempt, best, user)
         except (publishing.PublishingError, GitStoreError) as error:
             decisions.append(Decision(problem.name, False, f"not merged, {error}"))
@@ -66,6 +77,29 @@ def _choices(campaign: Campaign, user) -> Iterator[tuple[Problem, Evaluation | N
     for problem in campaign.problems.order_by("name"):
         best = scores.best_evaluation(problem, campaign.language, campaign.hardware, campaign=campaign)
         yield problem, best, "not merged, no attempt passed" if best is None else _objection(problem, best, user)
+
+
+def wait_for(evaluation: Evaluation) -> None:
+    """Until ``evaluation`` has ended, as long as one may take."""
+    deadline = time.monotonic() + settings.EVALUATION_DEADLINE_S
+    while time.monotonic() < deadline:
+        evaluation.refresh_from_db(fields=["state"])
+        if evaluation.state not in (Evaluation.State.QUEUED, Evaluation.State.RUNNING):
+            return
+        time.sleep(POLL_S)
+
+
+def _side_by_side(best: Evaluation, user, settle: Callable[[Evaluation], None]) -> str:
+    """Why not, of a kernel that would replace one of the reviewer's own: both must have been measured in turn."""
+    found = replacing.replacement(best.attempt, best.hardware)
+    if found is not None and found.comparison is None and not found.trouble:
+        asked = replacing.ask(best.attempt, best.hardware, user)
+        if asked is not None:
+            settle(asked)
+        found = replacing.replacement(best.attempt, best.hardware)
+    if found is None or found.proven:
+        return ""
+    return f"not merged, not proven faster than the current solution side by side ({found.words or found.obstacle})"
 
 
 def current(campaign: Campaign) -> list[Solution]:

@@ -24,7 +24,9 @@ from portal.evaluations import sanitizing, scores
 from portal.evaluations.models import Evaluation
 from portal.events.models import log as log_event
 from portal.problems.models import Problem
+from portal.solutions import replacing
 from portal.solutions.models import Review, Solution
+from portal.solutions.replacing import Replacement
 from portal.text import storable
 
 COMMENT_LIMIT = 10_000
@@ -54,6 +56,8 @@ def review(
         log_event(
             f"review.{decision}", user, attempt=attempt, evaluation=evaluation, problem=attempt.problem, review=row.pk
         )
+        if decision == Review.Decision.APPROVED:
+            replacing.ask_where_needed(attempt, user)
     return row
 
 
@@ -113,20 +117,31 @@ def obstacles(attempt: Attempt, evaluation: Evaluation) -> list[str]:
         attempt=attempt, evaluation=evaluation, hardware=evaluation.hardware, superseded_at=None
     ).exists():
         found.append("it is already the current solution")
+    replaced = replacing.replacement(attempt, evaluation.hardware)
+    if replaced is not None and replaced.obstacle:
+        found.append(replaced.obstacle)
     return found
 
 
-def merge(attempt: Attempt, evaluation: Evaluation, user) -> Solution:
+def merge(attempt: Attempt, evaluation: Evaluation, user, *, acknowledged: bool = False) -> Solution:
     """Publish ``attempt`` as the solution of its problem, language and hardware, in place of the one before.
 
-    Raises PublishingError naming every obstacle, GitStoreError where git refuses; nothing has changed then.
+    Where their A/B comparison does not prove it faster, ``user`` must have ``acknowledged`` that; it goes on record in
+    the commit's trailers and the event log. Raises PublishingError naming every obstacle, GitStoreError where git
+    refuses; nothing has changed then.
     """
     _require_engineer(user)
     if found := obstacles(attempt, evaluation):
         raise PublishingError("; ".join(found))
+    replaced = replacing.replacement(attempt, evaluation.hardware)
+    unproven = replaced is not None and not replaced.proven
+    if replaced is not None and unproven and not acknowledged:
+        raise PublishingError(
+            f"it is not proven faster than the current solution: {replaced.words}; acknowledge that to merge it"
+        )
     approval = standing_review(attempt)
     assert approval is not None
-    publication = _publication(attempt, evaluation, approval, user)
+    publication = _publication(attempt, evaluation, approval, user, replaced)
     with SolutionsRepository.open(Path(settings.SOLUTIONS_REPOSITORY)) as repository:
         commit = repository.publish(publication)
         with transaction.atomic():
@@ -135,6 +150,7 @@ def merge(attempt: Attempt, evaluation: Evaluation, user) -> Solution:
             log_event(
                 "solution.merged", user, attempt=attempt, evaluation=evaluation, problem=attempt.problem,
                 commit=commit, hardware=evaluation.hardware, language=attempt.language,
+                **(_replacement_facts(replaced) if replaced else {}), **({"acknowledged": True} if unproven else {}),
             )
     return solution
 
@@ -162,7 +178,29 @@ def _measures(evaluation: Evaluation, attempt: Attempt) -> bool:
     )
 
 
-def _publication(attempt: Attempt, evaluation: Evaluation, approval: Review, user) -> Publication:
+def _replacement_facts(replaced: Replacement) -> dict[str, object]:
+    """What the event log keeps of the comparison that a replacement rested on."""
+    found = replaced.comparison
+    return {
+        "replaces": replaced.solution.attempt.commit,
+        "comparison": replaced.evaluation.pk if replaced.evaluation else None,
+        "change": found.change.value if found else None, "ratio": found.ratio if found else None,
+        "low": found.low if found else None, "high": found.high if found else None,
+    }
+
+
+def _replacement_trailers(replaced: Replacement, user) -> dict[str, str]:
+    trailers = {"Replaces": replaced.solution.attempt.commit, "Compared": replaced.words}
+    if replaced.evaluation is not None:
+        trailers["Comparison-Run"] = replaced.evaluation.lease_token
+    if not replaced.proven:
+        trailers["Acknowledged"] = f"not proven faster, by {user.get_full_name() or user.get_username()}"
+    return trailers
+
+
+def _publication(
+    attempt: Attempt, evaluation: Evaluation, approval: Review, user, replaced: Replacement | None
+) -> Publication:
     problem = attempt.problem
     try:
         digest = load_problem(problem.directory()).digest
@@ -197,6 +235,7 @@ def _publication(attempt: Attempt, evaluation: Evaluation, approval: Review, use
             "Harness": evaluation.harness_version,
             "Sanitizers": sanitizing.standing(attempt, evaluation).summary,
             "Reviewed-by": f"{approver.name} <{approver.email}>",
+            **(_replacement_trailers(replaced, user) if replaced else {}),
         },
         extra_files={"result.json": (json.dumps(evaluation.result, indent=1, sort_keys=True) + "\n").encode()},
         problem_files={path.removeprefix(prefix): content for path, content in problem_files(problem)},

@@ -14,6 +14,8 @@ from datetime import UTC, datetime, timedelta
 from django.contrib.auth import get_user_model
 from django.utils import timezone
 
+from agentcore.judge.compare import change_of
+from agentcore.judge.paired import paired_interval
 from agentcore.judge.result import (
     BoundRecord,
     BuildReport,
@@ -21,10 +23,13 @@ from agentcore.judge.result import (
     EnvironmentStamp,
     EvaluationResult,
     HostLoad,
+    PairedComparison,
+    PairedRound,
+    PairedWorkload,
     WorkloadResult,
 )
 from agentcore.sanitizer.report import Finding, SanitizerReport, Tool, ToolRun, ToolStatus
-from agentcore.vocabulary import AttemptRef, CheckName, CheckStatus, HardwareName, Language, Verdict
+from agentcore.vocabulary import AttemptRef, Change, CheckName, CheckStatus, HardwareName, Language, Verdict
 from portal.agents.models import Agent
 from portal.attempts.models import Attempt
 from portal.campaigns.models import Campaign
@@ -205,6 +210,31 @@ def make_result(
         "seconds": {"build": 0.4, "measure": 2.0},
     }
     return EvaluationResult(verdict=verdict, message=message, **(values | fields))
+
+
+def make_comparison(ratio: float = 1.25, *, noise: float = 0.01, rounds: int = 8, **fields) -> PairedComparison:
+    """An A/B comparison of two kernels of 20 and 40 µs, the new one ``ratio`` times as fast, from the arithmetic."""
+    old = {"w0": 20.0, "w1": 40.0}
+    done = [
+        PairedRound(
+            first="old" if number % 2 else "new", old_us=old,
+            new_us={uuid: us / ratio * (1 + (noise if number % 2 else -noise)) for uuid, us in old.items()},
+        )
+        for number in range(rounds)
+    ]
+    mean, low, high = paired_interval([{uuid: us / one.new_us[uuid] for uuid, us in old.items()} for one in done])
+    change = change_of(low, high)
+    workloads = [
+        PairedWorkload(uuid=f"w{i}", index=i, axes={"batch": 2**i}, ratio=mean, low=low, high=high, change=change)
+        for i in range(2)
+    ]
+    values = {"change": change, "ratio": mean, "low": low, "high": high, "workloads": workloads, "rounds": done}
+    return PairedComparison(**{"old_language": "cpp", "old_verdict": "passed", **values, **fields})
+
+
+def failed_comparison(reason: str) -> PairedComparison:
+    """An A/B comparison without a ratio, for this reason."""
+    return PairedComparison(change=Change.INCOMPARABLE, reasons=[reason], old_language=Language.CPP)
 
 
 def make_evaluation(

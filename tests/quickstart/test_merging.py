@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from portal.evaluations import queue
 from portal.events.models import log as log_event
 from portal.quickstart.merging import ask_for_sanitizers, merge_best
 from portal.solutions import publishing
@@ -74,15 +75,33 @@ def test_what_a_person_merged_stays_however_good_a_later_attempt_is(campaign, re
     assert "a person chose the current solution" in reason(campaign, reviewer)
 
 
-def test_its_own_earlier_choice_is_replaced_by_a_better_attempt(campaign, reviewer, monkeypatch) -> None:
+@pytest.mark.parametrize(("ratio", "merges"), [(2.0, True), (1.0, False)])
+def test_its_own_earlier_choice_is_replaced_by_what_is_faster_side_by_side(
+    campaign, reviewer, monkeypatch, ratio: float, merges: bool
+) -> None:
     make.make_baseline(campaign.problems.get(), (40.0, 80.0))
     publish(campaign, reviewer)
     better = attempt(campaign, (10.0, 20.0))
     merged = []
     monkeypatch.setattr(publishing, "merge", lambda *arguments: merged.append(arguments))
-    (decision,) = merge_best(campaign, reviewer)
-    assert decision.merged
-    assert merged == [(better.attempt, better, reviewer)]
+
+    def worker(asked) -> None:
+        claim = queue.claim("cpu", "w", [asked.kind])
+        result = make.make_result(better.attempt).model_copy(update={"comparison": make.make_comparison(ratio)})
+        assert queue.finish(claim, result)
+
+    (decision,) = merge_best(campaign, reviewer, worker)
+    assert decision.merged is merges
+    assert merged == ([(better.attempt, better, reviewer)] if merges else [])
+    assert merges or "not proven faster than the current solution side by side (unproven 1.0" in decision.reason
+
+
+def test_a_comparison_that_nobody_makes_merges_nothing(campaign, reviewer, settings) -> None:
+    settings.EVALUATION_DEADLINE_S = 0
+    make.make_baseline(campaign.problems.get(), (40.0, 80.0))
+    publish(campaign, reviewer)
+    attempt(campaign, (10.0, 20.0))
+    assert "is under way" in reason(campaign, reviewer)
 
 
 def sanitized(campaign, reviewer, *findings):

@@ -19,7 +19,7 @@ from portal.evaluations.models import Evaluation
 from portal.events.models import log as log_event
 from portal.pages import queries, text
 from portal.pages.access import reviewer_action
-from portal.solutions import publishing
+from portal.solutions import publishing, replacing
 from portal.solutions.models import Review
 
 logger = logging.getLogger(__name__)
@@ -51,7 +51,9 @@ def attempt_merge(request: HttpRequest, commit: str) -> HttpResponse:
         messages.error(request, "Not merged: name the evaluation that the merge rests on.")
         return _back(attempt, "review")
     try:
-        solution = publishing.merge(attempt, evaluation, request.user)
+        solution = publishing.merge(
+            attempt, evaluation, request.user, acknowledged=request.POST.get("acknowledged") == "on"
+        )
     except publishing.PublishingError as error:
         messages.error(request, f"Not merged: {text.label(error)}.")
     except GitStoreError as error:
@@ -62,6 +64,21 @@ def attempt_merge(request: HttpRequest, commit: str) -> HttpResponse:
             request, f"Merged as {solution.commit[:10]}: the solution of {attempt.problem.name} in {attempt.language} "
                      f"on {solution.hardware}."
         )
+    return _back(attempt, "review")
+
+
+@reviewer_action
+def attempt_side_by_side(request: HttpRequest, commit: str) -> HttpResponse:
+    """Ask for the A/B comparison with the current solution on one hardware."""
+    attempt = get_object_or_404(Attempt.objects.select_related("problem"), commit=commit)
+    hardware = request.POST.get("hardware", "")
+    evaluation = None
+    if hardware in [member.value for member in HardwareName]:
+        evaluation = replacing.ask(attempt, hardware, request.user)
+    if evaluation is None:
+        messages.error(request, f"Not queued: there is no other kernel to replace on “{text.label(hardware, 30)}”.")
+    else:
+        messages.success(request, f"Comparison {evaluation.pk} is queued on {hardware}, before agents' attempts.")
     return _back(attempt, "review")
 
 

@@ -1,4 +1,4 @@
-"""Attempts: the filterable list, one attempt with everything known about it, and two attempts compared."""
+"""Attempts: the filterable list, and one attempt with everything known about it."""
 
 from __future__ import annotations
 
@@ -8,20 +8,17 @@ from django.db.models import Q
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404
 
-from agentcore.judge.compare import Comparison
 from agentcore.vocabulary import HardwareName, Language
 from portal.attempts.models import Attempt
-from portal.evaluations import comparisons, sanitizing, scores
+from portal.evaluations import sanitizing
 from portal.evaluations.models import Evaluation
-from portal.pages import evidence, listings, live, queries, sanitizers, sources, tables, text
+from portal.pages import evidence, listings, live, queries, rivals, sanitizers, sources, tables, text, versus
 from portal.pages.access import may_review
 from portal.pages.filters import AttemptFilter
-from portal.pages.tables import Column, Table
-from portal.solutions import publishing
+from portal.solutions import publishing, replacing
 from portal.solutions.models import Solution
 
 LINEAGE = 30
-DIFF_LAYOUTS = ("unified", "split")
 DIFF_BASES = ("parent", "solution", "nothing")
 
 
@@ -64,10 +61,11 @@ def attempt_detail(request: HttpRequest, commit: str) -> HttpResponse:
         "may_review": may_review(request.user), "obstacles": _obstacles(request, attempt, shown),
         "rerun_on": [] if shown or watched.is_busy else [member.value for member in HardwareName],
         "reviews": list(attempt.reviews.select_related("evaluation")),
-        "published": list(attempt.solutions.all()),
+        "published": list(attempt.solutions.all()), "rivals": rivals.rivals_table(attempt, shown) if shown else None,
+        "replaces": _replaces(request, attempt, shown),
     }
     exported = found.tables if found else []
-    exported.append(context["evaluations"])
+    exported += [table for table in (context["rivals"], context["evaluations"]) if table is not None]
     if context["sanitizers"] and context["sanitizers"].found:
         exported.append(context["sanitizers"].found.findings)
     if not request.headers.get("HX-Request") and not request.GET.get("format"):
@@ -91,6 +89,20 @@ def _obstacles(request: HttpRequest, attempt: Attempt, shown: Evaluation | None)
         return publishing.obstacles(attempt, shown)
     except ValueError as error:  # a record that does not fit the schema
         return [text.label(f"the stored result cannot be read: {error}")]
+
+
+def _replaces(request: HttpRequest, attempt: Attempt, shown: Evaluation | None) -> dict[str, Any] | None:
+    """What a merge would replace and how the two compare side by side; asked only for those who could merge."""
+    if shown is None or shown.verdict != "passed" or not may_review(request.user):
+        return None
+    found = replacing.replacement(attempt, shown.hardware)
+    if found is None:
+        return None
+    return {
+        "solution": found.solution, "evaluation": found.evaluation, "waiting": found.waiting, "trouble": found.trouble,
+        "rounds": len(found.comparison.rounds) if found.comparison else 0,
+        "verdict": versus.verdict_of(found.comparison) if found.comparison else None,
+    }
 
 
 def _outcome(listed: list[Evaluation]) -> Evaluation | None:
@@ -121,7 +133,7 @@ def _change_context(request: HttpRequest, attempt: Attempt, hardware: str | None
         base = sources.git_parent(attempt)
     files, files_note = sources.kernel_files(attempt)
     return {
-        "solution": solution, "against": wanted, "layout": layout if layout in DIFF_LAYOUTS else "unified",
+        "solution": solution, "against": wanted, "layout": layout if layout in sources.DIFF_LAYOUTS else "unified",
         "base": base, "diff": None if wanted == "solution" and solution is None
         else sources.kernel_diff(base, attempt),
         "files": files, "files_note": files_note,
@@ -156,56 +168,3 @@ def _lineage(attempt: Attempt) -> list[Attempt]:
 
 def _children(attempt: Attempt) -> list[Attempt]:
     return list(queries.listed(queries.with_outcome(attempt.children.all())).order_by("received_at")[:LINEAGE])
-
-
-def compare(request: HttpRequest) -> HttpResponse:
-    """Two attempts, ?a= the earlier and ?b= the later, by commit (a unique beginning will do)."""
-    pair = {side: _by_commit(request.GET.get(side, "")) for side in ("a", "b")}
-    context: dict[str, Any] = {"title": "Compare two attempts", "a": pair["a"][0], "b": pair["b"][0],
-                               "asked": {side: text.label(request.GET.get(side, ""), 60) for side in pair},
-                               "troubles": [trouble for _, trouble in pair.values() if trouble]}
-    exported: list[Table] = []
-    old, new = context["a"], context["b"]
-    if old is not None and new is not None:
-        hardware = request.GET.get("hardware") or None
-        before, after = scores.latest_evaluation(old, hardware), scores.latest_evaluation(new, hardware)
-        context |= {"before": before, "after": after}
-        if before is not None and after is not None:
-            comparison = comparisons.compare(after, before)
-            context["comparison"] = comparison
-            context["table"] = _comparison_table(comparison)
-            exported.append(context["table"])
-        layout = request.GET.get("diff", "unified")
-        context["layout"] = layout if layout in DIFF_LAYOUTS else "unified"
-        if (old.problem_id, old.language) == (new.problem_id, new.language):
-            context["diff"] = sources.kernel_diff(old.commit, new)
-    return tables.respond(request, "attempts/compare.html", context, *exported)
-
-
-def _by_commit(asked: str) -> tuple[Attempt | None, str]:
-    asked = asked.strip().lower()
-    if not asked:
-        return None, ""
-    if len(asked) < 6 or any(character not in "0123456789abcdef" for character in asked):
-        return None, f"“{text.label(asked, 40)}” is not a commit: give at least six hexadecimal digits."
-    found = list(Attempt.objects.select_related("problem", "agent").filter(commit__startswith=asked)[:2])
-    if len(found) != 1:
-        return None, f"{'More than one' if found else 'No'} attempt has a commit beginning with {asked[:40]}."
-    return found[0], ""
-
-
-def _comparison_table(comparison: Comparison) -> Table:
-    columns = [
-        Column("index", "#", lambda w: w.index, numeric=True),
-        Column("axes", "workload", lambda w: w.axes, tables.axes, css="grow"),
-        Column("a_us", "A (µs)", lambda w: w.old_us, tables.microseconds, numeric=True, term="latency"),
-        Column("b_us", "B (µs)", lambda w: w.new_us, tables.microseconds, numeric=True, term="latency"),
-        Column("ratio", "A / B", lambda w: w.ratio, tables.times, numeric=True, term="speedup"),
-        Column("interval", "interval", lambda w: f"{w.low:.3f}–{w.high:.3f}", lambda v, _: v, numeric=True,
-               term="interval", css="soft"),
-        Column("change", "change", lambda w: w.change.value, tables.badge, term="unproven"),
-    ]
-    return Table("comparison", "Per workload: above 1× B is faster", columns, comparison.workloads,
-                 empty="There is nothing to compare: both attempts need a passed evaluation with workloads in common.")
-
-

@@ -12,8 +12,9 @@ from portal.pages.access import may_review
 
 def evaluation_detail(request: HttpRequest, pk: int) -> HttpResponse:
     evaluation = get_object_or_404(
-        Evaluation.objects.select_related("attempt__problem", "attempt__agent", "duplicate_of__attempt", "baseline",
-                                          "requested_by").defer("baseline__result", "duplicate_of__result"), pk=pk
+        Evaluation.objects.select_related("attempt__problem", "attempt__agent", "against", "duplicate_of__attempt",
+                                          "baseline", "requested_by")
+        .defer("baseline__result", "duplicate_of__result"), pk=pk
     )
     # ?format=json is the whole record as the judge wrote it; ?format=csv the per-workload table.
     if request.GET.get("format") == "json" and not request.GET.get("table") and evaluation.result is not None:

@@ -183,23 +183,6 @@ def test_tables_are_also_csv(client: Client, yard, address: str) -> None:
     assert all(len(row) == len(rows[0]) for row in rows)
 
 
-def test_two_attempts_are_compared_with_their_noise(client: Client, yard) -> None:
-    faster = make.make_attempt(yard.problem, yard.agent, slug="d", subject="Faster")
-    make.make_evaluation(faster, result=make.make_result(faster, latencies=(10.0, 20.0)))
-    page = get(client, f"/compare/?a={yard.passed.commit[:12]}&b={faster.commit}")
-    assert "improved" in page
-    assert "2.00×" in page
-    rows = client.get(f"/compare/?a={yard.passed.commit}&b={faster.commit}&format=json").json()["rows"]
-    assert [row["ratio"] for row in rows] == [2.0, 2.0]
-
-
-@pytest.mark.parametrize("query", ["?a=zzzzzzzz&b=1", "?a=abcdef12&b=abcdef13", "?a=%3Cscript%3E&b="])
-def test_commits_that_cannot_be_compared_are_explained(client: Client, yard, query: str) -> None:
-    page = get(client, "/compare/" + query)
-    assert 'role="alert"' in page
-    assert "<script>" not in page
-
-
 def test_the_fleet_shows_devices_queue_and_work(client: Client, yard) -> None:
     page = get(client, "/fleet/")
     assert "A cpu device" in page

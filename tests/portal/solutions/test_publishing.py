@@ -47,6 +47,16 @@ def judged(source: str = "v1", *, agent: str = "ada", **fields) -> Evaluation:
     return Evaluation.objects.get(attempt=attempt)
 
 
+def compared(evaluation: Evaluation, **comparison) -> Evaluation:
+    """The comparison that the approval asked for, done by a worker."""
+    claim = queue.claim("cpu", "w", [Evaluation.Kind.COMPARE])
+    result = make.make_result(evaluation.attempt).model_copy(
+        update={"comparison": make.make_comparison(**comparison)}
+    )
+    assert queue.finish(claim, result)
+    return Evaluation.objects.get(pk=claim.evaluation_id)
+
+
 def published() -> dict[str, bytes]:
     with SolutionsRepository.open(django_settings.SOLUTIONS_REPOSITORY) as repository:
         return repository.read("scale", "cpp", "cpu")
@@ -88,6 +98,8 @@ def two_published(problem, eve) -> list[Solution]:
     for source in ('#include "problem.h"\n// v1\n', '#include "problem.h"\n// v2\n'):
         evaluation = judged(source)
         publishing.review(evaluation.attempt, eve, "approved")
+        if found:
+            compared(evaluation)
         found.append(publishing.merge(evaluation.attempt, evaluation, eve))
     return found
 
@@ -122,6 +134,8 @@ def test_a_better_attempt_supersedes_the_one_before(problem, eve):
     for source in ("v1", "v2"):
         evaluation = judged(source)
         publishing.review(evaluation.attempt, eve, "approved")
+        if solutions:
+            compared(evaluation)
         solutions.append(publishing.merge(evaluation.attempt, evaluation, eve))
     old, new = solutions
     old.refresh_from_db()
@@ -231,6 +245,7 @@ def test_a_crash_after_publishing_is_healed(problem, eve, monkeypatch):
     publishing.merge(first.attempt, first, eve)
     second = judged("v2")
     publishing.review(second.attempt, eve, "approved")
+    compared(second)
 
     def crash(*_, **__):
         raise SystemExit("power cut")
