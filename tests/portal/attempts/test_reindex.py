@@ -107,6 +107,27 @@ def test_finished_evaluations_are_noted_on_their_commit_once(problem):
     assert evaluation.note_written_at is not None
 
 
+def test_a_comparison_is_rebuilt_with_what_it_was_compared_with(problem):
+    make.make_agent("ada")
+    for slug in ("first", "second"):
+        repos.push("scale", "ada", slug, slug=slug)
+        intake.reconcile()
+        judge()
+    old, new = Attempt.objects.order_by("id")
+    queue.enqueue(new, "cpu", kind=Evaluation.Kind.COMPARE, against=old)
+    claim = queue.claim("cpu", "bench1:1", [Evaluation.Kind.COMPARE])
+    queue.finish(claim, make.make_result(new).model_copy(update={"comparison": make.make_comparison(1.5)}))
+    notes.write()
+    recorded = Evaluation.objects.get(kind="compare")
+    forget_everything()
+    assert reindex().faults == []
+    rebuilt = Evaluation.objects.get(kind="compare")
+    assert (rebuilt.attempt.commit, rebuilt.against.commit) == (new.commit, old.commit)
+    assert (rebuilt.result, rebuilt.stamp) == (recorded.result, recorded.stamp)
+    assert rebuilt.result["comparison"]["change"] == "improved"
+    assert rebuilt.sol_score is None
+
+
 def test_a_second_writer_leaves_the_work_to_the_first(problem):
     make.make_agent("ada")
     repos.push("scale", "ada", "v1")
