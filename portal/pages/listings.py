@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from django.urls import reverse
@@ -92,6 +92,10 @@ def _interval(value: Any, row: WorkloadResult) -> str:
                        formatting.significant(row.latency_high_us, digits), formatting.significant(value, 2))
 
 
+NOT_OF_HELDOUT = frozenset({"t_sol_us", "sol_score", "limiter", "max_abs_error", "max_rel_error", "matched"})
+"""Columns that are empty for a held-out workload: nothing is stored of it that could give its shape away."""
+
+
 def workloads(rows: Sequence[WorkloadResult], details: dict[tuple[str, bool], dict[str, Any]], **more: Any) -> Table:
     """Per workload: latency with its interval, baseline, bound, speedup, S and errors.
 
@@ -127,6 +131,8 @@ def workloads(rows: Sequence[WorkloadResult], details: dict[tuple[str, bool], di
         Column("verified_calls", "verified calls", lambda r: detail(r, "verified_calls"), visible=False),
         Column("uuid", "uuid", lambda r: r.uuid, visible=False),
     ]
+    if all(row.heldout for row in rows):
+        columns = [replace(each, visible=each.visible and each.key not in NOT_OF_HELDOUT) for each in columns]
     if len({row.heldout for row in rows}) > 1:
         columns.insert(2, Column("heldout", "held out", lambda r: r.heldout, term="held-out"))
     more.setdefault("caption", "Per workload")

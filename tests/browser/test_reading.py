@@ -57,6 +57,43 @@ def test_every_page_fits_400_pixels_and_names_its_parts(open_page, published, li
         assert repeated == [], address
 
 
+WIDER_THAN_THEIR_PLACE = """
+    [...document.querySelectorAll('.table-scroll')].filter(e => e.clientWidth && e.scrollWidth > e.clientWidth + 1)
+      .map(e => e.ariaLabel)
+"""
+
+
+def test_tables_fit_a_laptop_and_scroll_with_a_shade_at_the_edge_on_less(open_page, published, live_server) -> None:
+    page = open_page("/", viewport={"width": 1280, "height": 800})
+    evaluation = Evaluation.objects.exclude(result=None).first()
+    assert evaluation is not None
+    attempt = published.attempts[-1].get_absolute_url()
+    for address in ("/", "/problems/", "/attempts/", attempt, evaluation.get_absolute_url(), "/solutions/", "/fleet/"):
+        page.goto(live_server.url + address)
+        assert page.evaluate(WIDER_THAN_THEIR_PLACE) == [], address
+    page.set_viewport_size({"width": 800, "height": 800})
+    page.goto(live_server.url + "/attempts/")
+    assert page.evaluate(WIDER_THAN_THEIR_PLACE) != [], "nothing to scroll: this shows nothing"
+    assert page.evaluate("document.documentElement.scrollWidth") <= 800
+    box = page.locator("#table-attempts .table-scroll")
+    style = box.evaluate("e => [getComputedStyle(e).overflowX, getComputedStyle(e).backgroundAttachment]")
+    assert style == ["auto", "local, local, scroll, scroll"]
+    assert _right_edge_is_shaded(page, box, scrolled_to=0)
+    assert not _right_edge_is_shaded(page, box, scrolled_to=10_000), "it says that the table goes on where it ends"
+
+
+def _right_edge_is_shaded(page, box, scrolled_to: int) -> bool:
+    """Whether the free strip above the headings looks otherwise at the right edge than a little further in."""
+    box.evaluate("(e, left) => { e.scrollLeft = left; }", scrolled_to)
+    place = box.bounding_box()
+
+    def strip(from_right: float) -> bytes:
+        x = round(place["x"] + place["width"] - from_right)
+        return page.screenshot(clip={"x": x, "y": round(place["y"]) + 2, "width": 4, "height": 2})
+
+    return strip(4) != strip(44)
+
+
 def test_the_keyboard_reaches_the_content_first_and_filters_give_a_short_address(open_page, shown) -> None:
     page = open_page("/attempts/")
     page.keyboard.press("Tab")
