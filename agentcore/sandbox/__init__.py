@@ -1,6 +1,6 @@
 """Running programs that may be hostile: ``find_sandbox()`` gives the strongest sandbox that this host can make.
 
-Not for judging what they did. Start reading at ``contract``.
+Not for judging what they did. Start reading at ``contract``, then ``launch``.
 """
 
 from agentcore.sandbox.capture import BoundedCapture
@@ -10,11 +10,13 @@ from agentcore.sandbox.contract import (
     MIB,
     Bind,
     Completed,
+    Exceeded,
     Limits,
-    Sandbox,
     SandboxError,
     SandboxUnavailable,
 )
+from agentcore.sandbox.launch import Sandbox
+from agentcore.sandbox.memory import half_of_host_bytes, memory_mechanism
 from agentcore.sandbox.process import SandboxProcess
 
 __all__ = [
@@ -23,10 +25,13 @@ __all__ = [
     "Bind",
     "BoundedCapture",
     "Completed",
+    "Exceeded",
     "Limits",
     "Sandbox",
     "SandboxError",
     "SandboxProcess",
     "SandboxUnavailable",
     "find_sandbox",
+    "half_of_host_bytes",
+    "memory_mechanism",
 ]

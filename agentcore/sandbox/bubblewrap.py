@@ -5,23 +5,36 @@ Not for hosts without bubblewrap; see ``unshare``.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import shutil
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
 
-from agentcore.sandbox.contract import DEFAULT_LIMITS, Bind, Limits, Mount, SandboxUnavailable, Stream
-from agentcore.sandbox.launch import Launcher, as_binds, check_readable, own_uid, own_writable, start
-from agentcore.sandbox.process import SandboxProcess
+from agentcore.sandbox.contract import Bind, Program, SandboxUnavailable
+from agentcore.sandbox.launch import (
+    Prepared,
+    Sandbox,
+    as_binds,
+    check_readable,
+    memory_file,
+    own_uid,
+    own_writable,
+    prlimit_command,
+    rlimits,
+)
 from agentcore.sandbox.seccomp import filter_program
-from agentcore.sandbox.view import environment, host_view
+from agentcore.sandbox.tree import kill
+from agentcore.sandbox.view import NODES, environment, host_view, system_trees
 
 _OLDEST = (0, 8)  # --size and --disable-userns
+_MARK = "kernelyard-begins"
 
 
-class Bubblewrap(Launcher):
+class Bubblewrap(Sandbox):
     """Raises SandboxUnavailable if bubblewrap, or what it needs, is missing."""
 
     kind = "bubblewrap"
@@ -37,60 +50,54 @@ class Bubblewrap(Launcher):
             raise SandboxUnavailable(f"{found} is {version.strip() or 'of unknown version'}; bubblewrap 0.8 is needed")
         self._filter = filter_program()
         self._root = os.geteuid() == 0
+        self._bash = shutil.which("bash")
         self._first_victim = ["choom", "-n", "1000", "--"] if shutil.which("choom") else []
         for tool in ("prlimit", *(("setpriv",) if self._root else ())):
             if shutil.which(tool) is None:
                 raise SandboxUnavailable(f"{tool} is not on PATH; install the Debian package util-linux")
+        kill(_orphans())
 
-    def popen(
-        self,
-        argv: Sequence[str],
-        *,
-        readable: Sequence[Mount] = (),
-        writable: Sequence[Mount] = (),
-        env: Mapping[str, str] | None = None,
-        pass_fds: Sequence[int] = (),
-        devices: Sequence[Path] = (),
-        cwd: Path | None = None,
-        limits: Limits = DEFAULT_LIMITS,
-        python: bool = True,
-        stdin: Stream = subprocess.DEVNULL,
-        stdout: Stream = None,
-        stderr: Stream = None,
-    ) -> SandboxProcess:
-        """See ``contract.Sandbox``."""
-        uid = own_uid() if self._root else os.geteuid()
-        show, own = as_binds(readable), as_binds(writable)
-        check_readable([bind.source for bind in show], python)
+    def _uid(self) -> int:
+        return own_uid() if self._root else os.geteuid()
+
+    def _prepare(self, program: Program, uid: int, status_fd: int, open_files: ExitStack) -> Prepared:
+        show, own = as_binds(program.readable), as_binds(program.writable)
+        check_readable([bind.source for bind in show], program.python)
         own_writable(own, uid)
         arguments = self._namespaces()
-        arguments += _mounts(show, own, devices, limits, python)
-        arguments += ["--chdir", str(cwd.absolute() if cwd else "/tmp")]  # noqa: S108 (private)
-        fds: list[int] = []
-        try:
-            fds.append(memory_file("seccomp", self._filter))
-            arguments += ["--seccomp", str(fds[-1])]
-            status = os.pipe()
-            arguments += ["--json-status-fd", str(status[1])]
-            # Through a descriptor, so that host paths do not show in the sandbox's /proc/1/cmdline.
-            fds.append(memory_file("arguments", b"".join(os.fsencode(word) + b"\0" for word in arguments)))
-            # Whoever fills the memory of the host is the first to be killed for it.
-            command = [*self._first_victim, self._bwrap, "--args", str(fds[-1]), "--"]
-            command += [*self._last_steps(uid, limits), *argv]
-            return start(
-                command,
-                env=environment(env),
-                pass_fds=[*pass_fds, *fds],
-                uid=uid,
-                wall_s=limits.wall_s,
-                stdin=stdin,
-                stdout=stdout,
-                stderr=stderr,
-                status_fds=status,
-            )
-        finally:
-            for fd in fds:
-                os.close(fd)
+        arguments += _mounts(show, own, program)
+        arguments += ["--chdir", str(program.cwd.absolute() if program.cwd else "/tmp")]  # noqa: S108 (private)
+        seccomp = memory_file("seccomp", self._filter)
+        open_files.callback(os.close, seccomp)
+        arguments += ["--seccomp", str(seccomp), "--json-status-fd", str(status_fd)]
+        # Through a descriptor, so that host paths do not show in the sandbox's /proc/1/cmdline.
+        spoken = memory_file("arguments", b"".join(os.fsencode(word) + b"\0" for word in arguments))
+        open_files.callback(os.close, spoken)
+        # Whoever fills the memory of the host is the first to be killed for it.
+        command = [*self._first_victim, self._bwrap, "--args", str(spoken), "--"]
+        go = self._go(open_files)
+        command += [*self._wait_for(go), *self._last_steps(uid, program), *program.argv]
+        fds = [seccomp, spoken, *([go[0]] if go else [])]
+        return Prepared(command, environment(program.env), fds, go_fd=go[1] if go else None)
+
+    def _go(self, open_files: ExitStack) -> tuple[int, int] | None:
+        """A pipe by which the program is told to begin, once bubblewrap's first process inside is bound to die with us.
+
+        If we died before that, it would live on. A plain sh cannot close a descriptor beyond 9, so it takes bash.
+        """
+        if self._bash is None:
+            return None
+        go = os.pipe()
+        for fd in go:
+            open_files.callback(os.close, fd)
+        return go
+
+    @staticmethod
+    def _wait_for(go: tuple[int, int] | None) -> list[str]:
+        if go is None:
+            return []
+        script = f'read -r -u {go[0]} && exec {go[0]}<&- && unset OLDPWD PWD SHLVL && exec "$@"'
+        return ["bash", "-c", script, _MARK]
 
     def _namespaces(self) -> list[str]:
         arguments = ["--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try"]
@@ -103,37 +110,17 @@ class Bubblewrap(Launcher):
             arguments += ["--unshare-user", "--disable-userns"]
         return arguments
 
-    def _last_steps(self, uid: int, limits: Limits) -> list[str]:
-        steps = ["prlimit", *limit_options(limits), "--"]
+    def _last_steps(self, uid: int, program: Program) -> list[str]:
+        steps = prlimit_command(rlimits(program))
         if self._root:
             steps += ["setpriv", f"--reuid={uid}", f"--regid={uid}", "--clear-groups", "--no-new-privs"]
             steps += ["--inh-caps=-all", "--ambient-caps=-all", "--bounding-set=-all", "--"]
         return steps
 
 
-def limit_options(limits: Limits) -> list[str]:
-    """The limits as options of prlimit(1)."""
-    options = ["--core=0:0"]
-    for name, value in (
-        ("as", limits.memory_bytes),
-        ("nproc", limits.processes),
-        ("fsize", limits.file_bytes),
-        ("cpu", limits.cpu_s),
-        ("nofile", limits.open_files),
-    ):
-        if value is not None:
-            options.append(f"--{name}={value}:{value}")
-    return options
-
-
-NODES = ("null", "zero", "full", "random", "urandom")
-
-
-def _mounts(
-    show: Sequence[Bind], own: Sequence[Bind], devices: Sequence[Path], limits: Limits, python: bool
-) -> list[str]:
-    view = host_view(python)
-    size = str(limits.tmp_bytes)
+def _mounts(show: Sequence[Bind], own: Sequence[Bind], program: Program) -> list[str]:
+    view = host_view(program.python)
+    size = str(program.limits.tmp_bytes)
     # Bare nodes, and no pseudo-terminals: hanging one up would continue a stopped process.
     arguments = ["--proc", "/proc", "--perms", "0755", "--tmpfs", "/dev"]
     for node in NODES:
@@ -155,12 +142,27 @@ def _mounts(
         arguments += ["--ro-bind", str(bind.source), str(bind.inside)]
     for bind in own:
         arguments += ["--bind", str(bind.source), str(bind.inside)]
-    if devices:
-        arguments += ["--ro-bind", "/sys", "/sys"]  # the CUDA driver looks its devices up there
-        for device in devices:
+    if program.devices:
+        arguments += _directories(system_trees())
+        for system in system_trees():
+            arguments += ["--ro-bind", str(system), str(system)]
+        for device in program.devices:
             arguments += ["--dev-bind", str(device), str(device)]
     # Last, because the mount points above were made in them.
     return [*arguments, "--remount-ro", "/dev", "--remount-ro", "/"]
+
+
+def _orphans() -> list[int]:
+    """First processes of sandboxes whose starter was killed so early that bubblewrap left them waiting for ever."""
+    ours: dict[int, list[int]] = {}
+    for entry in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError, ValueError):
+            words = (entry / "cmdline").read_bytes().split(b"\0")
+            if _MARK.encode() in words and Path(os.fsdecode(words[0])).name == "bwrap":
+                status = dict(line.split(":", 1) for line in (entry / "status").read_text().splitlines() if ":" in line)
+                ours[int(entry.name)] = [int(status["PPid"]), *map(int, status["NSpid"].split())]
+    first = {pid: parent for pid, (parent, *inside) in ours.items() if len(inside) > 1 and inside[-1] == 1}
+    return [pid for pid, parent in first.items() if parent not in ours]
 
 
 def _directories(mount_points: Sequence[Path]) -> list[str]:
@@ -169,11 +171,3 @@ def _directories(mount_points: Sequence[Path]) -> list[str]:
     for parent in sorted(parents, key=lambda path: len(path.parts)):
         arguments += ["--perms", "0755", "--dir", str(parent)]
     return arguments
-
-
-def memory_file(name: str, content: bytes) -> int:
-    """A descriptor of an anonymous file, at its start. The caller closes it."""
-    fd = os.memfd_create(name, os.MFD_CLOEXEC)
-    os.write(fd, content)
-    os.lseek(fd, 0, os.SEEK_SET)
-    return fd

@@ -9,12 +9,12 @@ from functools import cache
 
 from agentcore.sandbox.bare import Bare
 from agentcore.sandbox.bubblewrap import Bubblewrap
-from agentcore.sandbox.contract import Limits, Sandbox, SandboxError, SandboxUnavailable
-from agentcore.sandbox.launch import Launcher
+from agentcore.sandbox.contract import Limits, SandboxError, SandboxUnavailable
+from agentcore.sandbox.launch import Sandbox
 from agentcore.sandbox.unshare import Unshare
 
 SETTINGS = ("auto", "bubblewrap", "unshare", "none")
-_KINDS: dict[str, type[Launcher]] = {"bubblewrap": Bubblewrap, "unshare": Unshare, "none": Bare}
+_KINDS: dict[str, type[Bubblewrap | Unshare | Bare]] = {"bubblewrap": Bubblewrap, "unshare": Unshare, "none": Bare}
 
 
 @cache
@@ -38,7 +38,7 @@ def find_sandbox(setting: str = "auto") -> Sandbox:
     raise SandboxUnavailable("no sandbox can be made on this host. " + "; ".join(reasons))
 
 
-def _prove(sandbox: Launcher) -> None:
+def _prove(sandbox: Sandbox) -> None:
     done = sandbox.run(["true"], limits=Limits(wall_s=20), python=False)
     if done.returncode != 0:
         said = done.stderr.decode("utf-8", "replace").strip()

@@ -7,11 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
-
-if TYPE_CHECKING:
-    from agentcore.sandbox.process import SandboxProcess
+from typing import TypedDict
 
 MIB = 1 << 20
 GIB = 1 << 30
@@ -25,17 +23,32 @@ class SandboxUnavailable(SandboxError):
     """This host cannot make a sandbox; the message names the package or the setting that would change that."""
 
 
+class Exceeded(StrEnum):
+    """The limit of a whole tree for which it was killed."""
+
+    TIME = "time"
+    MEMORY = "memory"
+    HOST_MEMORY = "host memory"
+    """The host was about to run out of memory, and the sandbox is what can be spared. Not proof of its fault."""
+
+
 @dataclass(frozen=True, slots=True)
 class Limits:
     """What one sandboxed program may use. None means unlimited.
 
-    ``memory_bytes`` is an address-space limit per process: leave it None for CUDA, which reserves huge ranges.
-    ``processes`` counts processes and threads together. ``cpu_s`` is CPU time per process, ``wall_s`` real time
-    until the whole tree is killed. ``tmp_bytes`` bounds the private ``/tmp`` and, separately, ``/dev/shm``.
-    ``output_bytes`` bounds what ``run`` keeps of stdout and of stderr; more is read and dropped.
+    Of the whole tree: ``memory_bytes`` is what it may hold at one time (anonymous memory, shared memory and memory
+    files, its ``/tmp`` and ``/dev/shm``; not the page cache of what it reads), ``processes`` counts processes and
+    threads together, ``wall_s`` is real time until everything is killed.
+
+    Of each process: ``address_bytes`` is its address space (leave it None for CUDA, which reserves huge ranges),
+    ``file_bytes`` the size of a file it writes, ``cpu_s`` its CPU time, ``open_files`` its descriptors.
+
+    ``tmp_bytes`` bounds the private ``/tmp`` and, separately, ``/dev/shm``. ``output_bytes`` bounds what ``run`` keeps
+    of stdout and of stderr; more is read and dropped.
     """
 
     memory_bytes: int | None = 4 * GIB
+    address_bytes: int | None = None
     processes: int | None = 512
     file_bytes: int | None = GIB
     cpu_s: int | None = None
@@ -56,6 +69,45 @@ class Bind:
     inside: Path
 
 
+Mount = Path | Bind
+Stream = int | None
+"""A descriptor, ``subprocess.PIPE``, ``subprocess.DEVNULL``, ``subprocess.STDOUT``, or None to inherit."""
+
+
+class Options(TypedDict, total=False):
+    """How a program is run; every part may be left out.
+
+    ``readable`` paths appear read-only, ``writable`` ones writable and owned by the sandbox's own user: when
+    running as root the path itself (not what is in it) is given to that user. ``env`` is added to a fixed base;
+    nothing is inherited, nor is any descriptor but those of ``pass_fds``. ``devices`` are device nodes. ``cwd`` is a
+    path inside. ``python=False`` hides the Python prefixes, which programs other than Python do not need.
+    """
+
+    readable: Sequence[Mount]
+    writable: Sequence[Mount]
+    env: Mapping[str, str] | None
+    pass_fds: Sequence[int]
+    devices: Sequence[Path]
+    cwd: Path | None
+    limits: Limits
+    python: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """A program and how to run it, nothing left out: what each kind of sandbox is given."""
+
+    argv: tuple[str, ...]
+    readable: Sequence[Mount] = ()
+    writable: Sequence[Mount] = ()
+    env: Mapping[str, str] | None = None
+    pass_fds: Sequence[int] = ()
+    devices: Sequence[Path] = ()
+    cwd: Path | None = None
+    limits: Limits = DEFAULT_LIMITS
+    python: bool = True
+
+
 @dataclass(frozen=True, slots=True)
 class Completed:
     """A finished run. ``returncode`` is the exit status, or 128 + the signal that killed the program."""
@@ -65,70 +117,15 @@ class Completed:
     stderr: bytes
     stdout_truncated: bool
     stderr_truncated: bool
-    timed_out: bool
     seconds: float
+    exceeded: Exceeded | None = None
+    memory_message: str = ""
+    """What to tell the author if it was killed for its memory."""
 
     @property
     def truncated(self) -> bool:
         return self.stdout_truncated or self.stderr_truncated
 
-
-Mount = Path | Bind
-Stream = int | None
-"""A descriptor, ``subprocess.PIPE``, ``subprocess.DEVNULL``, ``subprocess.STDOUT``, or None to inherit."""
-
-
-class Sandbox(Protocol):
-    """Starts programs that cannot see, reach or outlive more than they were given.
-
-    ``readable`` paths appear read-only, ``writable`` ones writable and owned by the sandbox's own user: when
-    running as root the path itself (not what is in it) is given to that user. ``devices`` are device nodes.
-    ``python=False`` hides the Python prefixes, which programs other than Python do not need.
-
-    The thread that calls ``popen`` must live as long as the program: the kernel ties the two together.
-    """
-
     @property
-    def kind(self) -> str:
-        """``bubblewrap``, ``unshare`` or ``none``; stamped on every result."""
-        ...
-
-    def popen(
-        self,
-        argv: Sequence[str],
-        *,
-        readable: Sequence[Mount] = (),
-        writable: Sequence[Mount] = (),
-        env: Mapping[str, str] | None = None,
-        pass_fds: Sequence[int] = (),
-        devices: Sequence[Path] = (),
-        cwd: Path | None = None,
-        limits: Limits = DEFAULT_LIMITS,
-        python: bool = True,
-        stdin: Stream = ...,
-        stdout: Stream = ...,
-        stderr: Stream = ...,
-    ) -> SandboxProcess:
-        """Start a program. Raises SandboxError when a path to show does not exist."""
-        ...
-
-    def run(
-        self,
-        argv: Sequence[str],
-        *,
-        readable: Sequence[Mount] = (),
-        writable: Sequence[Mount] = (),
-        env: Mapping[str, str] | None = None,
-        pass_fds: Sequence[int] = (),
-        devices: Sequence[Path] = (),
-        cwd: Path | None = None,
-        limits: Limits = DEFAULT_LIMITS,
-        python: bool = True,
-        input: bytes | None = None,
-        merge_stderr: bool = False,
-    ) -> Completed:
-        """Run to the end, or kill the whole tree at ``limits.wall_s``. Never blocks on output, however much.
-
-        ``merge_stderr`` sends stderr into stdout, in the order written.
-        """
-        ...
+    def timed_out(self) -> bool:
+        return self.exceeded is Exceeded.TIME

@@ -17,6 +17,7 @@ import ctypes
 import json
 import os
 import resource
+import select
 import signal
 import struct
 import sys
@@ -36,7 +37,6 @@ _SYS_CAPSET = {"x86_64": 126, "aarch64": 91}
 _ATTR_RDONLY, _ATTR_NOSUID, _ATTR_NODEV = 1, 2, 4
 _AT_RECURSIVE, _AT_FDCWD = 0x8000, -100
 _PR_SET_PDEATHSIG, _PR_CAPBSET_DROP, _PR_SET_SECCOMP, _PR_SET_NO_NEW_PRIVS, _PR_CAP_AMBIENT = 1, 24, 22, 38, 47
-_NODES = ("null", "zero", "full", "random", "urandom", "tty")
 
 
 class _SockFprog(ctypes.Structure):
@@ -115,7 +115,7 @@ def _build_root(spec: dict[str, Any]) -> None:
     _mount("proc", "/newroot/proc", "proc", _MS_NOSUID | _MS_NODEV | _MS_NOEXEC)
     Path("/newroot/dev").mkdir()
     _mount("tmpfs", "/newroot/dev", "tmpfs", _MS_NOSUID | _MS_NOEXEC, "mode=755")
-    for node in _NODES:
+    for node in spec["nodes"]:
         _bind(f"/dev/{node}", f"/dev/{node}", _ATTR_NOSUID)
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         os.symlink(f"/proc/self/fd/{number}", f"/newroot/dev/{name}")
@@ -131,8 +131,8 @@ def _build_root(spec: dict[str, Any]) -> None:
         _bind(source, inside, read_only)
     for source, inside in spec["writable"]:
         _bind(source, inside, _ATTR_NOSUID | _ATTR_NODEV)
-    if spec["devices"]:
-        _bind("/sys", "/sys", read_only)
+    for system in spec["system"]:
+        _bind(system, system, read_only)
     for device in spec["devices"]:
         _bind(device, device, _ATTR_NOSUID)
     _set_attributes("/newroot/dev", _ATTR_RDONLY, recursive=False)
@@ -158,9 +158,7 @@ def _clear_capability_sets() -> None:
 
 def _become_program(spec: dict[str, Any]) -> NoReturn:
     for name, value in spec["limits"].items():
-        if value is not None:
-            resource.setrlimit(getattr(resource, name), (value, value))
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        resource.setrlimit(getattr(resource, name), (value, value))
     _drop_capabilities()
     os.setgroups([])
     os.setresgid(spec["uid"], spec["uid"], spec["uid"])
@@ -188,7 +186,6 @@ def _close_all_but(*keep: int) -> None:
 
 def _first_process(spec: dict[str, Any], status_fd: int) -> NoReturn:
     """Pid 1 inside: build the root, start the program, reap until it ends. Its own end kills whatever is left."""
-    _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     _build_root(spec)
     failed_read, failed_write = os.pipe()  # closed by a successful exec
     program = os.fork()
@@ -237,18 +234,17 @@ def main() -> NoReturn:
     try:
         _check(_LIBC.unshare(flags), "unshare")
         _check(_LIBC.sethostname(b"sandbox", 7), "sethostname")
-        ready_read, ready_write = os.pipe()
+        alive_read, alive_write = os.pipe()
         first = os.fork()
         if first == 0:
-            os.close(ready_write)
+            os.close(alive_write)
             _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-            if os.read(ready_read, 1) != b"1":  # the monitor died before the line above
+            if select.select([alive_read], [], [], 0)[0]:  # at its end: the monitor died before the line above
                 os._exit(1)
-            os.close(ready_read)
+            os.close(alive_read)
             _first_process(spec, status_fd)
-        os.write(ready_write, b"1")
         os.write(status_fd, f'{{"child-pid": {first}}}\n'.encode())
-        _close_all_but(status_fd)
+        _close_all_but(status_fd, alive_write)
         _, status = os.waitpid(first, 0)
         os._exit(_exit_code(status))
     except OSError as error:

@@ -17,10 +17,16 @@ import signal
 import subprocess
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import IO
 
-_STOPPED = frozenset(b"TZXx")
-_GONE = (ProcessLookupError, FileNotFoundError)
+from agentcore.sandbox import tree
+from agentcore.sandbox.contract import Exceeded
+from agentcore.sandbox.memory import MemoryLimit
+from agentcore.sandbox.tree import GONE
+
+_WAIT = {"x86_64": b"61", "aarch64": b"260"}.get(os.uname().machine)
 
 
 class SandboxProcess:
@@ -37,11 +43,13 @@ class SandboxProcess:
         uid: int,
         wall_s: float | None = None,
         status_fd: int | None = None,
+        memory: MemoryLimit | None = None,
     ) -> None:
         self._process = process
         self.uid = uid
         """The uid the program has on the host."""
-        self.timed_out = False
+        self.exceeded: Exceeded | None = None
+        """The limit for which the tree was killed; known once it has ended."""
         self.started = time.monotonic()
         self._ended = 0.0
         self._status_fd = status_fd
@@ -57,6 +65,9 @@ class SandboxProcess:
         self._timer: threading.Timer | None = None
         if status_fd is not None:
             self._learn_init()
+        self._memory = memory
+        if memory is not None:
+            memory.attach(self.init_pid or self.pid, namespaced=self.init_pid is not None)
         if wall_s is not None:
             self._timer = threading.Timer(wall_s, self._out_of_time)
             self._timer.daemon = True
@@ -111,6 +122,8 @@ class SandboxProcess:
     def kill_tree(self, timeout: float = 10.0) -> bool:
         """Kill everything in the sandbox and wait until it is gone. False if something is still there (device hang)."""
         self._killed = True
+        if self._memory is not None:
+            self._memory.kill()
         deadline = time.monotonic() + timeout
         if self.init_pid is not None:
             with self._lock:
@@ -118,11 +131,7 @@ class SandboxProcess:
                     with contextlib.suppress(ProcessLookupError):
                         signal.pidfd_send_signal(self._init_fd, signal.SIGKILL)
         elif self._process.returncode is None:
-            for pid in [*self.host_pids(), self.pid]:
-                with contextlib.suppress(*_GONE):
-                    os.kill(pid, signal.SIGKILL)
-            with contextlib.suppress(*_GONE, PermissionError):
-                os.killpg(self.pid, signal.SIGKILL)
+            tree.kill([*self.host_pids(), self.pid], group=self.pid)
         # The monitor ends by itself once the namespace is gone; kill it only after, so that it is not left behind.
         if not self._wait_for_init(deadline):
             self._process.kill()
@@ -137,8 +146,56 @@ class SandboxProcess:
 
     def _out_of_time(self) -> None:
         if self._process.poll() is None:
-            self.timed_out = True
+            self.exceeded = Exceeded.TIME
             self.kill_tree()
+
+    @property
+    def timed_out(self) -> bool:
+        return self.exceeded is Exceeded.TIME
+
+    # -- its memory
+
+    def wait_watching(self) -> int:
+        """Wait for the end, and see to it meanwhile that the tree keeps to its memory: for a caller with time."""
+        fd = os.pidfd_open(self.pid)
+        try:
+            poller = select.poll()
+            poller.register(fd, select.POLLIN)
+            while not poller.poll(tree.LOOK_EVERY_S * 1000 if self._memory is not None else None):
+                self.check_memory()
+        finally:
+            os.close(fd)
+        return self.wait()
+
+    def check_memory(self) -> bool:
+        """Look now, not more often than every 50 ms, and kill the tree if it holds too much. True if it was killed.
+
+        Only needed while ``unwatched``.
+        """
+        found = self._memory.look() if self._memory is not None else None
+        if found is None or self.poll() is not None:
+            return False
+        self.exceeded = found
+        self.kill_tree()
+        return True
+
+    @contextmanager
+    def unwatched(self) -> Iterator[None]:
+        """While microseconds count: nobody looks at the tree's memory but whoever calls ``check_memory``."""
+        memory = self._memory
+        if memory is not None:
+            memory.pause()
+        try:
+            yield
+        finally:
+            if memory is not None:
+                memory.resume()
+
+    def memory_message(self) -> str:
+        """What to tell about a tree that was killed for its memory; empty otherwise."""
+        if self._memory is None or self.exceeded not in (Exceeded.MEMORY, Exceeded.HOST_MEMORY):
+            return ""
+        return self._memory.message(self.exceeded)
 
     def _settle(self) -> None:
         """After the monitor's end: nothing of the namespace may be left, and the descriptors are closed."""
@@ -160,6 +217,8 @@ class SandboxProcess:
             for fd in self._pidfds.values():
                 os.close(fd)
             self._pidfds.clear()
+            if self._memory is not None:
+                self.exceeded = self._memory.detach() or self.exceeded
 
     def _wait_for_init(self, deadline: float) -> bool:
         with self._lock:
@@ -178,11 +237,23 @@ class SandboxProcess:
     def _learn_init(self) -> None:
         self._read_status(5.0, until=b"\n")
         first = self._status.partition(b"\n")[0]
-        with contextlib.suppress(ValueError, KeyError, *_GONE):
+        with contextlib.suppress(ValueError, KeyError, *GONE):
             pid = int(json.loads(first)["child-pid"])
             self._init_fd = os.pidfd_open(pid)
             self.init_pid = pid
             self._pid_namespace = os.stat(f"/proc/{pid}/ns/pid").st_ino
+
+    def init_settled(self, held_fd: int, timeout: float = 5.0) -> bool:
+        """Wait until the namespace's first process does nothing but reap, so that it is bound to end with its parent.
+
+        ``held_fd`` is one it gives up just before. False if it never came so far.
+        """
+        deadline = time.monotonic() + timeout
+        while self.init_pid is not None and not self._wait_for_init(0.0) and time.monotonic() < deadline:
+            if _reaps(self.init_pid, held_fd):
+                return True
+            time.sleep(2e-4)
+        return False
 
     def _read_status(self, timeout: float, until: bytes | None = None) -> None:
         fd = self._status_fd
@@ -202,22 +273,16 @@ class SandboxProcess:
     # -- stopping it
 
     def host_pids(self) -> list[int]:
-        """The host's pids of every process in the sandbox, without the monitor and the namespace's first process.
-
-        An orphan is adopted by the namespace's first process, so walking the children from there finds everything.
-        Without namespaces an orphan is adopted by the host and lost from view.
-        """
+        """The host's pids of every process in the sandbox, without the monitor and the namespace's first process."""
         if self._process.returncode is not None:
             return []
         if self.init_pid is None:
-            return _descendants([self.pid])
-        roots = _children(self.init_pid)
-        while True:
-            found = _descendants(roots)
-            # A process whose parent died during the walk has moved to where the walk began.
-            roots = _children(self.init_pid)
-            if set(roots) <= set(found):
-                return found
+            return tree.descendants([self.pid])
+        return tree.members(self.init_pid)
+
+    def ending(self) -> bool:
+        """True if every process in the sandbox is on its way out, however long that takes."""
+        return all(map(tree.is_ending, self.host_pids()))
 
     def freeze(self, timeout: float = 0.25) -> bool:
         """Stop every thread of every process in the sandbox; True once all of them are seen stopped.
@@ -231,7 +296,7 @@ class SandboxProcess:
                 self._signal(pid, signal.SIGSTOP)
             while True:
                 pids = self.host_pids()
-                running = [pid for pid in pids if not _is_stopped(pid)]
+                running = [pid for pid in pids if not tree.is_stopped(pid)]
                 # The second look is for a child that one of them started just before it stopped.
                 if not running and self.host_pids() == pids:
                     for pid in set(self._pidfds).difference(pids):
@@ -252,14 +317,14 @@ class SandboxProcess:
         """
         total = 0
         for pid in self.host_pids():
-            with contextlib.suppress(*_GONE):
+            with contextlib.suppress(*GONE):
                 for thread in os.listdir(f"/proc/{pid}/task"):
-                    total += int(_read_proc(f"/proc/{pid}/task/{thread}/schedstat").split()[0])
+                    total += int(tree.read_proc(f"/proc/{pid}/task/{thread}/schedstat").split()[0])
         return total
 
     def is_frozen(self) -> bool:
         """True if every thread in the sandbox is stopped right now. Ask again after reading their memory."""
-        return all(map(_is_stopped, self.host_pids()))
+        return all(map(tree.is_stopped, self.host_pids()))
 
     def thaw(self) -> None:
         """Continue everything that ``freeze`` stopped."""
@@ -308,45 +373,17 @@ class SandboxProcess:
                 stream.close()
 
 
-def _read_proc(path: str) -> bytes:
-    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+def _reaps(init_pid: int, held_fd: int) -> bool:
+    """Whether it sits in wait(); where the kernel does not tell, whether it has a child and shed its descriptors."""
     try:
-        return os.read(fd, 4096)
-    finally:
-        os.close(fd)
-
-
-def _descendants(roots: list[int]) -> list[int]:
-    pending = list(roots)
-    found: list[int] = []
-    while pending:
-        pid = pending.pop()
-        found.append(pid)
-        pending += _children(pid)
-    return found
-
-
-def _children(pid: int) -> list[int]:
-    found: list[int] = []
+        return tree.read_proc(f"/proc/{init_pid}/syscall").split()[0] == _WAIT
+    except OSError:
+        pass
+    if not tree.children(init_pid):
+        return False
     try:
-        threads = os.listdir(f"/proc/{pid}/task")
-    except _GONE:
-        return found
-    for thread in threads:
-        with contextlib.suppress(*_GONE):
-            # Longer lists than one read are completed by the caller's next walk, after these have been stopped.
-            found += map(int, _read_proc(f"/proc/{pid}/task/{thread}/children").split())
-    return found
-
-
-def _is_stopped(pid: int) -> bool:
-    """True if every thread of the process is stopped, dead or a zombie."""
-    try:
-        for thread in os.listdir(f"/proc/{pid}/task"):
-            with contextlib.suppress(*_GONE):
-                stat = _read_proc(f"/proc/{pid}/task/{thread}/stat")
-                if stat[stat.rindex(b")") + 2] not in _STOPPED:
-                    return False
-    except _GONE:
+        shed = str(held_fd) not in os.listdir(f"/proc/{init_pid}/fd")
+    except OSError:
         return True
-    return True
+    time.sleep(1e-3)  # the one step that is left
+    return shed

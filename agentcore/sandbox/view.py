@@ -12,6 +12,9 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+NODES = ("null", "zero", "full", "random", "urandom")
+"""The device nodes every program has."""
+_SYSTEM = ("/sys/bus", "/sys/class", "/sys/dev", "/sys/devices", "/sys/module")
 _TREES = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
 _FILES = ("/etc/ld.so.cache", "/etc/alternatives")
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -46,6 +49,11 @@ def host_view(python: bool) -> HostView:
         if path.is_dir() and path != Path("/") and not any(path.is_relative_to(seen) for seen in paths):
             paths.append(path)
     return HostView(tuple(paths), tuple(links))
+
+
+def system_trees() -> list[Path]:
+    """What the CUDA driver looks its devices up in; not /sys/fs, /sys/kernel and others that it has no business in."""
+    return [tree for tree in map(Path, _SYSTEM) if tree.is_dir()]
 
 
 def python_prefixes() -> tuple[Path, ...]:
