@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from agentcore.build.cache import BuildCache
-from agentcore.build.files import read_artifact, write_tree
+from agentcore.build.files import empty_file, read_artifact, write_tree
 from agentcore.build.header import ABI_VERSION, entry_source, problem_header
 from agentcore.build.log import LOG_BYTES, bounded_log, clean_log
 from agentcore.build.prebuilt import hidden
@@ -100,10 +100,10 @@ def _compile(
     cache: BuildCache,
     sandbox: Sandbox,
 ) -> Build:
-    source, beside, out = place / "source", place / "generated", place / "out"
+    source, beside = place / "source", place / "generated"
     write_tree(source, files)
     write_tree(beside, generated)
-    out.mkdir(mode=0o700)
+    out = empty_file(place / "out" / "kernel.so")
     # Relative names, so that messages read kernel.cu:12 and nothing of this host ends up in the artefact.
     command = [
         str(recipe_.compiler.path),
@@ -111,7 +111,7 @@ def _compile(
         language.source_name,
         *(f"../generated/{name}" for name in generated),
         "-o",
-        "../out/kernel.so",
+        f"../out/{out.name}",
     ]
     started = time.monotonic()
     done = sandbox.run(
@@ -136,14 +136,17 @@ def _compile(
         log=log,
         log_truncated=cut or done.truncated,
         sandbox=sandbox.kind,
+        memory_limit=sandbox.memory_limit,
     )
     if done.timed_out or done.returncode == 128 + 24:  # SIGXCPU
         said = f"the compiler was stopped after {done.seconds:.0f} s\n{log}".rstrip()
         return Build(report.model_copy(update={"log": said}), None, timed_out=True)
     if done.returncode != 0:
         said = log or f"the compiler ended with status {done.returncode} and said nothing"
+        if done.memory_message:
+            said = f"error: the compiler ran {done.memory_message}\n{log}".rstrip()
         return Build(report.model_copy(update={"log": said}), None)
-    artifact, reason = read_artifact(out / "kernel.so")
+    artifact, reason = read_artifact(out)
     if artifact is None:
         return Build(report.model_copy(update={"log": f"{reason}\n{log}".rstrip()}), None)
     resources = demangle(parse_ptxas(clean_log(done.stdout)), sandbox) if language is Language.CUDA else []
@@ -194,5 +197,6 @@ def _check_python(source: bytes, language: Language, sandbox: Sandbox) -> Build:
         log=log,
         log_truncated=done.truncated,
         sandbox=sandbox.kind,
+        memory_limit=sandbox.memory_limit,
     )
     return Build(report, None, timed_out=done.timed_out)

@@ -27,6 +27,13 @@ def write_tree(root: Path, files: Mapping[str, bytes]) -> None:
         path.chmod(0o644)
 
 
+def empty_file(path: Path) -> Path:
+    """A file for a sandboxed compiler to write. Given the directory instead, it could fill the disk with others."""
+    path.parent.mkdir(mode=0o700, exist_ok=True)
+    path.touch(mode=0o600)
+    return path
+
+
 def read_artifact(path: Path) -> tuple[bytes | None, str]:
     """The shared object a sandboxed compiler left at ``path``, or None and the reason it is none."""
     try:
@@ -40,6 +47,8 @@ def read_artifact(path: Path) -> tuple[bytes | None, str]:
         if status.st_size > MAX_ARTIFACT_BYTES:
             return None, f"the shared object has {status.st_size} bytes; at most {MAX_ARTIFACT_BYTES} are taken"
         content = stream.read(MAX_ARTIFACT_BYTES + 1)
+    if not content:
+        return None, "the compiler left no shared object"
     if not content.startswith(b"\x7fELF") or len(content) > MAX_ARTIFACT_BYTES:
         return None, "the compiler left something that is not a shared object"
     return content, ""

@@ -58,7 +58,8 @@ def _cpp() -> Recipe:
         "problem.h",
     )
     limits = Limits(
-        memory_bytes=4 * GIB, processes=64, file_bytes=256 * MIB, cpu_s=60, wall_s=180, tmp_bytes=256 * MIB
+        memory_bytes=4 * GIB, address_bytes=4 * GIB, processes=64, file_bytes=256 * MIB, cpu_s=60, wall_s=180,
+        tmp_bytes=256 * MIB,
     )
     return Recipe(compiler(Language.CPP), "native", flags, limits, (host_cpu(),))
 
@@ -81,6 +82,7 @@ def _cuda(hardware: HardwareName) -> Recipe:
         "problem.h",
     )
     limits = Limits(
-        memory_bytes=16 * GIB, processes=128, file_bytes=GIB, cpu_s=120, wall_s=300, tmp_bytes=GIB
+        memory_bytes=16 * GIB, address_bytes=16 * GIB, processes=128, file_bytes=GIB, cpu_s=120, wall_s=300,
+        tmp_bytes=GIB,
     )
     return Recipe(compiler(Language.CUDA), hardware.arch, flags, limits)

@@ -250,6 +250,7 @@ def _devices(arguments: argparse.Namespace) -> int:
     for device in host["devices"]:
         print(f"{device['hardware']:6} {device['uuid']:44} {device['name']}  {device['driver']}")
     print(f"sandbox: {host['sandbox']}")
+    print(f"memory limit: {host['memory_limit']}")
     for tool in host["missing"]:
         print(f"missing: {tool}")
     if arguments.json:

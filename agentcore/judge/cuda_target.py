@@ -26,7 +26,7 @@ from agentcore.judge.session import RunnerSession
 from agentcore.judge.stamp import gpu_stamp
 from agentcore.judge.statistics import interquartile_mean
 from agentcore.judge.telemetry import Telemetry
-from agentcore.sandbox import GIB, Limits, Sandbox
+from agentcore.sandbox import GIB, Limits, Sandbox, half_of_host_bytes
 from agentcore.vocabulary import HardwareName, Language
 
 GATE_SOURCE = Path(__file__).resolve().parent / "gate.cu"
@@ -130,7 +130,10 @@ class CudaTarget:
             readable.append(artifact if artifact.is_dir() else artifact.parent)
         session = RunnerSession(
             sandbox, "gpu", readable=readable, devices=device_nodes(self.index), env=runner_environment(),
-            limits=Limits(memory_bytes=None, processes=512, file_bytes=GIB, cpu_s=1200, wall_s=1800, tmp_bytes=2 * GIB),
+            limits=Limits(
+                memory_bytes=half_of_host_bytes(), processes=512, file_bytes=GIB, cpu_s=1200, wall_s=1800,
+                tmp_bytes=2 * GIB,
+            ),
             isolated=language in ("cuda", "none"),
         )
         try:

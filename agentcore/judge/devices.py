@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from agentcore.judge.stamp import cpu_model, host_uuid
-from agentcore.sandbox import SandboxUnavailable, find_sandbox
+from agentcore.sandbox import SandboxUnavailable, find_sandbox, memory_mechanism
 from agentcore.vocabulary import HardwareName
 
 _NAMES = (("B200", HardwareName.B200), ("H200", HardwareName.H200), ("H100", HardwareName.H100))
@@ -62,4 +62,6 @@ def describe_host() -> dict[str, Any]:
         sandbox = f"unavailable: {error}"
     cpu = {"hardware": "cpu", "uuid": host_uuid(), "name": cpu_model(), "driver": ""}
     missing = [f"{tool} (package {package}): {why}" for tool, package, why in missing_tools()]
-    return {"devices": [*gpus(), cpu], "sandbox": sandbox, "missing": missing}
+    mechanism, why = memory_mechanism()
+    memory = f"{mechanism} ({why})" if mechanism == "cgroup" else f"{mechanism} (no cgroup: {why})"
+    return {"devices": [*gpus(), cpu], "sandbox": sandbox, "memory_limit": memory, "missing": missing}

@@ -218,6 +218,11 @@ class _Evaluation:
             finally:
                 if not self.heldout_shown:
                     self.runner_log = runner.session.log()
+        if runner.session.left_behind:
+            self.findings.fail(
+                CheckName.INFRASTRUCTURE,
+                "processes of the candidate could not be killed: the device hangs and needs somebody to look at it",
+            )
 
     def _measure_workloads(self, sandbox: Sandbox, artifact: Path, runner: Runner) -> None:
         problem = self.request.problem
@@ -324,6 +329,7 @@ class _Evaluation:
         check = {
             "timeout": CheckName.IN_TIME,
             "violation": CheckName.CHANNEL_INTACT,
+            "host": CheckName.INFRASTRUCTURE,
         }.get(failure.kind, CheckName.LOADS if loading else CheckName.RUNS)
         findings.fail(check, failure.message)
 

@@ -38,7 +38,7 @@ from agentcore.judge.result import EnvironmentStamp
 from agentcore.judge.runner import pages
 from agentcore.judge.session import RUNNER_DIR, RunnerFailure, RunnerSession
 from agentcore.judge.stamp import host_stamp, host_uuid
-from agentcore.sandbox import GIB, Limits, Sandbox
+from agentcore.sandbox import GIB, Limits, Sandbox, half_of_host_bytes
 from agentcore.vocabulary import CheckName, Language
 
 WARM_CALLS = SLOTS
@@ -61,6 +61,11 @@ def prefer(pid: int, nice: int = -15) -> None:
     with contextlib.suppress(OSError):
         os.setpriority(os.PRIO_PROCESS, pid, nice)
         Path(f"/proc/{pid}/autogroup").write_text(str(nice))
+
+
+def _runner_memory(language: str) -> int | None:
+    """Half of the host, as the references of large problems need the other; the companion runs nothing of anybody's."""
+    return None if language == "none" else half_of_host_bytes()
 
 
 def split_cores() -> tuple[list[int], list[int]]:
@@ -154,7 +159,7 @@ class HostRunner:
             self.session = RunnerSession(
                 sandbox, "cpu", readable=[artifact if artifact.is_dir() else artifact.parent],
                 env={"OMP_NUM_THREADS": str(threads), "MKL_NUM_THREADS": str(threads)},
-                limits=Limits(memory_bytes=None, processes=256, file_bytes=64 << 20, cpu_s=600,
+                limits=Limits(memory_bytes=_runner_memory(language), processes=256, file_bytes=64 << 20, cpu_s=600,
                               wall_s=None if language == "none" else 900, tmp_bytes=GIB // 4),
                 isolated=language in ("cpp", "none"),
             )
@@ -200,7 +205,7 @@ class HostRunner:
         buffers = self._share(verifier, writable_inputs=False)
         try:
             calls = Calls(self, buffers, verifier, measurement)
-            with self.target.measuring():
+            with self.target.measuring(), self.session.process.unwatched():
                 self.session.post({"op": "calls", "first": self.sequence + 1})
                 self.session.freeze()
                 try:
@@ -281,6 +286,7 @@ class HostRunner:
         for words, positions, result in looks:
             words.take(positions, out=result)
         frozen = self.session.freeze()
+        self.session.process.check_memory()
         ran, self._rested = ran and self._rested != NEVER, self.session.process.cpu_ns()
         return CallTime(
             wake_us=(awake - begun) / 1e3, elapsed_us=(ended - awake) / 1e3,
@@ -304,6 +310,7 @@ class HostRunner:
         while reply[word] != sequence:
             now = clock()
             if now > next_look:  # only long calls pay for this
+                self.session.process.check_memory()
                 if self.session.pending():
                     raise RunnerFailure("violation", "the runner sent a message nobody asked for during a call")
                 if self.session.ended():

@@ -58,6 +58,8 @@ class BuildReport(Record):
     log_truncated: bool = False
     resources: list[KernelResources] = Field(default_factory=list)
     sandbox: str = ""
+    memory_limit: str = ""
+    """What held the compiler's processes to their memory: ``cgroup`` or ``watcher``."""
 
 
 class BoundRecord(Record):
@@ -123,6 +125,8 @@ class EnvironmentStamp(Record):
     python: str = ""
     compiler: str = ""
     sandbox: str = ""
+    memory_limit: str = ""
+    """What held the candidate's processes to their memory: ``cgroup`` or ``watcher``."""
     harness_version: str = ""
     threads: int | None = None
     sm_clock_mhz: list[int] = Field(default_factory=list)

@@ -16,10 +16,12 @@ from typing import Any, BinaryIO
 from agentcore.build.prebuilt import hidden
 from agentcore.judge.libraries import mapped_files
 from agentcore.judge.runner import channel
-from agentcore.sandbox import Limits, Sandbox, SandboxProcess
+from agentcore.sandbox import Exceeded, Limits, Sandbox, SandboxProcess
 
 RUNNER_DIR = Path(__file__).resolve().parent / "runner"
 LOG_BYTES = 16 * 1024
+SAY_GOODBYE_S, LEAVE_S = 2.0, 30.0
+"""How long a runner may keep running without its channel, and how long its end may take."""
 
 
 class RunnerFailure(Exception):
@@ -27,7 +29,7 @@ class RunnerFailure(Exception):
 
     def __init__(self, kind: str, message: str) -> None:
         super().__init__(message)
-        self.kind = kind  # error | died | violation | timeout
+        self.kind = kind  # error | died | violation | timeout | memory | host (ours to mend)
         self.message = message
 
 
@@ -46,6 +48,8 @@ class RunnerSession:
         isolated: bool = True,
     ) -> None:
         self._known: set[int] = set()
+        self.left_behind = False
+        """Whether something of it could not be killed when it was closed."""
         self.mapped_before: frozenset[str] = frozenset()
         """The files the runner had mapped just before it was asked to load the candidate: ours, every one."""
         self._sock, theirs = channel.pair()
@@ -177,14 +181,22 @@ class RunnerSession:
     def close(self) -> bool:
         """Kill the runner's whole tree. False if something of it is still there, which takes a device that hangs."""
         gone = self.process.kill_tree()
+        self.left_behind = not gone
         self._sock.close()
         self._log.close()
         return gone
 
     def _died(self) -> RunnerFailure:
-        deadline = time.monotonic() + 2.0
-        while (code := self.process.poll()) is None and time.monotonic() < deadline:
+        begun = time.monotonic()
+        # What is on its way out can take long about it, with much memory or a device to give back.
+        while (code := self.process.poll()) is None and (
+            (waited := time.monotonic() - begun) < SAY_GOODBYE_S or (waited < LEAVE_S and self.process.ending())
+        ):
             time.sleep(0.01)
+        if self.process.exceeded is Exceeded.HOST_MEMORY:
+            return RunnerFailure("host", self.process.memory_message())
+        if self.process.exceeded is Exceeded.MEMORY:
+            return RunnerFailure("memory", self.process.memory_message())
         if code is None:
             return RunnerFailure("violation", "the runner closed its channel but is still running")
         if code > 128 or code < 0:

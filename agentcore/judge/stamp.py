@@ -11,6 +11,7 @@ import torch
 
 from agentcore.judge.result import EnvironmentStamp, HostLoad
 from agentcore.judge.version import HARNESS_VERSION
+from agentcore.sandbox import memory_mechanism
 from agentcore.sanitizer.tools import present
 from agentcore.vocabulary import HardwareName
 
@@ -57,6 +58,7 @@ def gpu_stamp(
 def _software(hardware: HardwareName, sandbox: str, compiler: str) -> dict[str, Any]:
     return {
         "host": platform.node(), "torch": torch.__version__, "python": platform.python_version(),
-        "compiler": compiler, "sandbox": sandbox, "harness_version": HARNESS_VERSION,
+        "compiler": compiler, "sandbox": sandbox, "memory_limit": memory_mechanism()[0],
+        "harness_version": HARNESS_VERSION,
         "sanitizers": [tool.value for tool in present(hardware)],
     }

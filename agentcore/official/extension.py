@@ -20,7 +20,7 @@ from pathlib import Path
 
 from agentcore.build.cache import ARTIFACT, BuildCache
 from agentcore.build.compile import Build
-from agentcore.build.files import read_artifact, write_tree
+from agentcore.build.files import empty_file, read_artifact, write_tree
 from agentcore.build.log import bounded_log, clean_log
 from agentcore.build.resources import demangle, parse_ptxas
 from agentcore.build.toolchain import compiler, host_cpu
@@ -203,26 +203,21 @@ class _Work:
         return Build(report, cache.put(key, report, artifact, self.place, {ADAPTER: text}))
 
     def _compile(self, number: int, source: str) -> tuple[Completed, bytes | None]:
-        out = self._directory(f"object{number}")
-        done = self._run(self.plan.command(source, f"../{out.name}/object.o"), [self.source], out)
-        return done, read_artifact(out / "object.o")[0] if done.returncode == 0 else None
+        out = empty_file(self.place / f"object{number}" / "object.o")
+        done = self._run(self.plan.command(source, f"../{out.parent.name}/{out.name}"), [self.source], out)
+        return done, read_artifact(out)[0] if done.returncode == 0 else None
 
     def _link(self, objects: dict[str, bytes]) -> tuple[Completed, bytes | None, str]:
         write_tree(self.place / "objects", objects)
-        out = self._directory("linked")
+        out = empty_file(self.place / "linked" / EXTENSION)
         command = [
             str(compiler(Language.CPP).path), "-shared", "-Wl,-z,noexecstack",
-            *(f"../objects/{name}" for name in objects), *self.plan.link, "-o", f"../{out.name}/{EXTENSION}",
+            *(f"../objects/{name}" for name in objects), *self.plan.link, "-o", f"../{out.parent.name}/{out.name}",
         ]
         done = self._run(command, [self.source, self.place / "objects"], out)
         if done.returncode != 0:
             return done, None, ""
-        return done, *read_artifact(out / EXTENSION)
-
-    def _directory(self, name: str) -> Path:
-        made = self.place / name
-        made.mkdir(mode=0o700)
-        return made
+        return done, *read_artifact(out)
 
     def _run(self, command: list[str], readable: list[Path], out: Path) -> Completed:
         return self.sandbox.run(
@@ -235,6 +230,8 @@ class _Work:
         timed_out = done.timed_out or done.returncode == 128 + 24  # SIGXCPU
         if timed_out:
             reason = f"the compiler was stopped after {done.seconds:.0f} s"
+        elif done.memory_message:
+            reason = f"error: the compiler ran {done.memory_message}"
         elif not reason and not report.log:
             reason = f"the compiler ended with status {done.returncode} and said nothing"
         log = f"{reason}\n{report.log}".strip() if reason else report.log
@@ -248,6 +245,7 @@ class _Work:
             ok=False, language=self.plan.language, arch=self.plan.arch, compiler=self.plan.said, flags=flags, key=key,
             seconds=round(time.monotonic() - self.begun, 4), log=log,
             log_truncated=cut or any(done.truncated for _, done in steps), sandbox=self.sandbox.kind,
+            memory_limit=self.sandbox.memory_limit,
         )
 
 

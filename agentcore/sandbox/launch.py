@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Unpack
 
 from agentcore.sandbox.capture import BoundedCapture
-from agentcore.sandbox.contract import Bind, Completed, Mount, Options, Program, SandboxError, Stream
+from agentcore.sandbox.contract import Bind, Completed, Exceeded, Mount, Options, Program, SandboxError, Stream
 from agentcore.sandbox.memory import MemoryLimit, memory_mechanism
 from agentcore.sandbox.process import SandboxProcess
 from agentcore.sandbox.view import missing, python_prefixes
@@ -87,7 +87,8 @@ class Sandbox(abc.ABC):
     ) -> Completed:
         """Run to the end, or kill the whole tree at its limits. Never blocks on output, however much.
 
-        ``merge_stderr`` sends stderr into stdout, in the order written. Raises SandboxError if it never started.
+        ``merge_stderr`` sends stderr into stdout, in the order written. Raises SandboxError if it never
+        started, or was killed only because the host ran out of memory.
         """
         program = Program(tuple(argv), **options)
         limits = program.limits
@@ -108,6 +109,8 @@ class Sandbox(abc.ABC):
             if process.setup_failed:
                 said = (stderr or stdout).decode("utf-8", "replace").strip()
                 raise SandboxError(f"{self.kind} sandbox could not be made: {said or f'exit status {code}'}")
+            if process.exceeded is Exceeded.HOST_MEMORY:
+                raise SandboxError(process.memory_message())
             return Completed(
                 returncode=code,
                 stdout=stdout,

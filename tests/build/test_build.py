@@ -19,7 +19,7 @@ from agentcore.build import compile as compile_module
 from agentcore.build.log import LOG_BYTES, clean_log
 from agentcore.build.recipe import recipe
 from agentcore.build.resources import parse_ptxas
-from agentcore.sandbox import GIB, find_sandbox
+from agentcore.sandbox import GIB, find_sandbox, memory_mechanism
 from agentcore.vocabulary import HardwareName, Language
 from tests.build.kernels import DEFINITION, KERNEL_CPP, KERNEL_CU, build_once, problem_of
 
@@ -222,8 +222,9 @@ static_assert(U<28, 0>::v >= 0);
     assert built.report.log.startswith("the compiler was stopped after 2 s")
 
 
-def test_memory_for_compiling_is_bounded(compiled, monkeypatch):
-    limited(monkeypatch, memory_bytes=GIB // 4)
+@pytest.mark.parametrize("limits", [{"address_bytes": GIB // 4}, {"memory_bytes": GIB // 4, "address_bytes": None}])
+def test_memory_for_compiling_is_bounded(compiled, monkeypatch, limits):
+    limited(monkeypatch, **limits)
     source = """
 template <int A, int B> struct U { static constexpr int v = U<A - 1, B>::v + U<A - 1, B + (1 << A)>::v; };
 template <int B> struct U<0, B> { static constexpr int v = B & 1; };
@@ -232,6 +233,19 @@ static_assert(U<22, 0>::v >= 0);
     built = compiled(source + KERNEL_CPP)
     assert not built.report.ok and not built.timed_out
     assert "memory" in built.report.log.lower()
+    if "memory_bytes" in limits:
+        assert built.report.log.startswith("error: the compiler ran out of memory: ")
+    assert built.report.memory_limit == memory_mechanism()[0]
+
+
+def test_a_compiler_can_write_its_artefact_and_nothing_beside_it(compiled, monkeypatch):
+    """A plugin or a response file that had the compiler write elsewhere would fill the host's disk."""
+    actual = recipe(Language.CPP, HardwareName.CPU)
+    flags = (*actual.flags, "-save-temps=obj", "-dumpdir", "../out/")
+    monkeypatch.setattr(compile_module, "recipe", lambda *_: dataclasses.replace(actual, flags=flags))
+    built = compiled(KERNEL_CPP)
+    assert not built.report.ok
+    assert any(words in built.report.log for words in ("Permission denied", "Read-only file system"))
 
 
 def test_an_enormous_artefact_is_refused(compiled):

@@ -17,6 +17,7 @@ from agentcore.sandbox import (
     Exceeded,
     Limits,
     Sandbox,
+    SandboxError,
     find_sandbox,
     half_of_host_bytes,
     memory_mechanism,
@@ -183,7 +184,7 @@ def test_while_microseconds_count_only_the_caller_looks(sandbox: Sandbox) -> Non
 
 HIDE_IN_A_QUEUE = PRELUDE + """
 ours, theirs = socket.socketpair()
-for _ in range(3):
+for _ in range(8):
     fd = memory_file(60 << 20)
     socket.send_fds(ours, [b"x"], [fd])
     os.close(fd)
@@ -198,9 +199,8 @@ def test_what_is_counted_nowhere_shows_when_the_host_runs_out(sandbox: Sandbox, 
     unharmed = sandbox.run([*PYTHON, HIDE_IN_A_QUEUE.replace("time.sleep(60)", "time.sleep(0.3)")], limits=LIMITS)
     assert unharmed.exceeded is None and unharmed.returncode == 0, unharmed.stderr
     monkeypatch.setattr(tree, "host_reserve_bytes", lambda: 1 << 62)
-    done = sandbox.run([*PYTHON, HIDE_IN_A_QUEUE], limits=LIMITS)
-    assert done.exceeded is Exceeded.HOST_MEMORY and done.returncode == 128 + signal.SIGKILL
-    assert "of memory left" in done.memory_message
+    with pytest.raises(SandboxError, match=r"the host had only .* GiB of memory left"):
+        sandbox.run([*PYTHON, HIDE_IN_A_QUEUE], limits=LIMITS)
 
 
 def test_the_watcher_ends_with_the_program_and_with_the_judge(sandbox: Sandbox) -> None:
