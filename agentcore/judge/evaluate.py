@@ -88,7 +88,7 @@ class Judge:
                 self.cpu_rates = calibrate_cpu(cache_dir)
             except CalibrationError:
                 self.cpu_rates = None  # bounds say why they are missing
-            self.target = HostTarget()
+            self.target = HostTarget(cache_dir)
         self._bounds: dict[tuple[str, str], BoundRecord | str] = {}
         self._factories: dict[str, InputFactory] = {}
 

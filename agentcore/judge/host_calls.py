@@ -94,7 +94,7 @@ class Calls:
         where = [numpy.random.default_rng().integers(len(bits), size=SAMPLED_WORDS) for bits in live]
         seen = [numpy.empty(SAMPLED_WORDS, dtype=bits.dtype) for bits in live]
         looks = list(zip(live, where, seen, strict=True))
-        companion = runner.target.companion(runner.sandbox)
+        companion = runner.target.companion(runner.sandbox, runner.native)
         self.measurement.canary_us.append(runner.target.evict_caches())
         # The first wakes the code both share, and that which looks at outputs.
         companion.timed(0, [(numpy.arange(len(w)), w * 0, s.astype(w.dtype)) for _, w, s in looks], timeout_s)

@@ -32,6 +32,7 @@ from agentcore.judge.host_calls import (
     judge_wakes,
 )
 from agentcore.judge.host_load import HostLoadWatch
+from agentcore.judge.host_serve import serve_library
 from agentcore.judge.layout import Layout
 from agentcore.judge.measurement import ANY_INPUT, Effort, Measurement, Verifier
 from agentcore.judge.result import EnvironmentStamp
@@ -91,11 +92,12 @@ class HostTarget:
     torch_device = "cpu"
     builds_disturb = True  # a compiler takes the very cores a kernel is timed on
 
-    def __init__(self) -> None:
+    def __init__(self, cache_dir: Path) -> None:
         self.judge_cores, self.runner_cores = split_cores()
         torch.set_num_threads(1)
         self._eviction = torch.zeros(2 * last_level_cache_bytes() // 8, dtype=torch.int64)
-        self._companions: dict[str, HostRunner] = {}
+        self._companions: dict[tuple[str, bool], HostRunner] = {}
+        self.serve = serve_library(cache_dir)
         self._load = HostLoadWatch()
         atexit.register(self.close)
 
@@ -133,16 +135,19 @@ class HostTarget:
         while self._companions:
             self._companions.popitem()[1].close()
 
-    def companion(self, sandbox: Sandbox) -> HostRunner:
-        """A stopped runner without a candidate, woken before every call to learn what waking up costs just then."""
-        kept = self._companions.get(sandbox.kind)
+    def companion(self, sandbox: Sandbox, native: bool) -> HostRunner:
+        """A stopped runner without a candidate, woken before every call to learn what waking up costs just then.
+
+        Its loop is the candidate's, native or in Python: they wake up unlike fast.
+        """
+        kept = self._companions.get((sandbox.kind, native))
         if kept is None or not kept.session.alive():
             if kept is not None:
                 kept.close()
-            kept = HostRunner(self, sandbox, "none", RUNNER_DIR, Effort())
+            kept = HostRunner(self, sandbox, "none", RUNNER_DIR, Effort(), native=native)
             kept.session.post({"op": "calls", "first": kept.sequence + 1})
             kept.session.freeze()
-            self._companions[sandbox.kind] = kept
+            self._companions[sandbox.kind, native] = kept
         return kept
 
 
@@ -150,14 +155,18 @@ class HostRunner:
     """One candidate's runner on the CPU target."""
 
     def __init__(
-        self, target: HostTarget, sandbox: Sandbox, language: str, artifact: Path, effort: Effort
+        self, target: HostTarget, sandbox: Sandbox, language: str, artifact: Path, effort: Effort, *,
+        native: bool | None = None,
     ) -> None:
         self.target, self.effort, self.sandbox = target, effort, sandbox
         self.language, self.artifact = language, artifact
+        self.native = language == Language.CPP if native is None else native
+        serve = target.serve if self.native else None
         threads = len(target.runner_cores)
+        readable = [artifact if artifact.is_dir() else artifact.parent, *([serve.parent] if serve else [])]
         with on_cores(target.runner_cores):  # inherited, and the sandbox refuses to change it
             self.session = RunnerSession(
-                sandbox, "cpu", readable=[artifact if artifact.is_dir() else artifact.parent],
+                sandbox, "cpu", readable=readable,
                 env={"OMP_NUM_THREADS": str(threads), "MKL_NUM_THREADS": str(threads)},
                 limits=Limits(memory_bytes=_runner_memory(language), processes=256, file_bytes=64 << 20, cpu_s=600,
                               wall_s=None if language == "none" else 900, tmp_bytes=GIB // 4),
@@ -173,7 +182,7 @@ class HostRunner:
         """CPU time the tree had used when it was last stopped."""
         try:
             self.session.request(
-                {"op": "hello"}, "ready", timeout_s=30,
+                {"op": "hello", "serve": str(serve or "")}, "ready", timeout_s=30,
                 descriptors=[self._command.descriptor, self._reply.descriptor],
             )
             path = artifact / "kernel.py" if artifact.is_dir() else artifact

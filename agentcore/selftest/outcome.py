@@ -102,20 +102,28 @@ def _gained_nothing(
 ) -> tuple[bool, str]:
     """Whether an exploit that passed takes as long as its honest counterpart, side by side."""
     honest_case = read_case(case.root / f"{case.honest}{case.path.suffix}")
-    ratios: list[float] = []
+    ratios: list[list[float]] = []
     result = first
     for number in range(COMPARISONS):
         honest = _judged(honest_case, case, judge, canary, sandbox)
         if not honest.passed:
             return False, f"accepted, and {case.honest} did not pass to compare with: {_reasons(honest)}"
-        ratios.append(_latency(result) / _latency(honest))
-        if statistics.median(ratios) >= NO_GAIN[judge.hardware.is_gpu]:
+        ratios.append(_latency_ratios(result, honest))
+        # Where it gains most: a small workload's gain would drown in the sum with a large one.
+        least = min(statistics.median(column) for column in zip(*ratios, strict=True))
+        if least >= NO_GAIN[judge.hardware.is_gpu]:
             return True, ""
         if number + 1 < COMPARISONS:
             result = _judged(case, case, judge, canary, sandbox)
             if not result.passed:
                 return assess(case, result, canary.evidence())
-    return False, f"accepted at {statistics.median(ratios):.2f} of the honest time"
+    return False, f"accepted at {least:.2f} of the honest time on one workload"
+
+
+def _latency_ratios(result: EvaluationResult, honest: EvaluationResult) -> list[float]:
+    """Per workload, in the same order on both sides; both passed, so every latency is there."""
+    pairs = zip(result.workloads, honest.workloads, strict=True)
+    return [(mine.latency_us or 0.0) / theirs.latency_us for mine, theirs in pairs if theirs.latency_us]
 
 
 def _judged(case: Case, extent_of: Case, judge: Judge, canary: Canary, sandbox: str) -> EvaluationResult:
@@ -143,10 +151,6 @@ def _judged(case: Case, extent_of: Case, judge: Judge, canary: Canary, sandbox: 
         if not unquiet or attempt == TRIES - 1 or canary.evidence():
             break
     return result
-
-
-def _latency(result: EvaluationResult) -> float:
-    return sum(w.latency_us or 0.0 for w in result.workloads) or float("inf")
 
 
 def assess(case: Case, result: EvaluationResult, evidence: list[str]) -> tuple[bool, str]:

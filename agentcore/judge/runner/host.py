@@ -32,6 +32,8 @@ class HostTarget:
         self.mappings: list[Any] = []
         self.command: memoryview | None = None
         self.reply: memoryview | None = None
+        self.addresses: tuple[int, int] = (0, 0)
+        self.serve: Any = None
 
     def handle(self, request: dict[str, Any], descriptors: list[int]) -> dict[str, Any]:
         method = getattr(self, "do_" + request["op"])
@@ -40,10 +42,16 @@ class HostTarget:
 
     def do_hello(self, request: dict[str, Any], descriptors: list[int]) -> dict[str, Any]:
         command, reply = descriptors
-        self.command = memoryview(mmap.mmap(command, pages.HOST_PAGE_BYTES, prot=mmap.PROT_READ)).cast("Q")
-        self.reply = memoryview(mmap.mmap(reply, pages.HOST_PAGE_BYTES)).cast("q")
+        commands = mmap.mmap(command, pages.HOST_PAGE_BYTES, prot=mmap.PROT_READ)
+        replies = mmap.mmap(reply, pages.HOST_PAGE_BYTES)
+        self.addresses = _address(commands, writable=False), _address(replies, writable=True)
+        self.command, self.reply = memoryview(commands).cast("Q"), memoryview(replies).cast("q")
         for descriptor in descriptors:
             os.close(descriptor)
+        if request.get("serve"):
+            self.serve = ctypes.CDLL(request["serve"]).ky_serve
+            self.serve.restype = None
+            self.serve.argtypes = [ctypes.c_void_p] * 4 + [ctypes.c_uint64]
         return {"op": "ready"}
 
     def do_load(self, request: dict[str, Any], descriptors: list[int]) -> dict[str, Any]:
@@ -106,6 +114,8 @@ class HostTarget:
 
         The judge stops this process between calls; the echo at a call's beginning says how long waking up took.
         """
+        if self.serve is not None:
+            return self._serve(request["first"])
         command, reply, calls = self.command, self.reply, self.calls
         assert command is not None and reply is not None
         clock = time.perf_counter_ns
@@ -131,3 +141,14 @@ class HostTarget:
             reply[pages.REPLY_SEQUENCE] = sequence
         gc.enable()
         return {"op": "finished", "message": failure}
+
+    def _serve(self, first: int) -> dict[str, Any]:
+        """The same for a compiled kernel, or for none, in native code (serve.c)."""
+        arguments = (ctypes.c_void_p * max(1, len(self.calls)))()
+        entry = None
+        if self.kernel is not None:
+            entry = ctypes.cast(self.kernel.entry, ctypes.c_void_p)
+            for slot, call in enumerate(self.calls):
+                arguments[slot] = call.argument
+        self.serve(*self.addresses, entry, arguments, first)
+        return {"op": "finished", "message": ""}

@@ -24,7 +24,7 @@ class CompiledKernel:
         self.entry.restype = ctypes.c_int
         self.entry.argtypes = [ctypes.c_void_p, ctypes.c_void_p]
 
-    def bind(self, parameters: list[dict[str, Any]], addresses: list[int | None], stream: int) -> Call:
+    def bind(self, parameters: list[dict[str, Any]], addresses: list[int | None], stream: int) -> CompiledCall:
         """One slot's call. ``addresses`` has a device or host pointer per tensor, None per scalar or axis."""
         values: list[Any] = []
         pointers = (ctypes.c_void_p * len(parameters))()
@@ -36,13 +36,19 @@ class CompiledKernel:
             value = kind(parameter["value"])
             values.append(value)
             pointers[index] = ctypes.addressof(value)
-        entry, argument = self.entry, ctypes.addressof(pointers)
+        return CompiledCall(self.entry, pointers, stream, values)
 
-        def call(_keep: object = (values, pointers)) -> int:
-            status: int = entry(argument, stream)
-            return status
 
-        return call
+class CompiledCall:
+    """One slot's call of a compiled kernel; ``argument`` is where its array of pointers lies."""
+
+    def __init__(self, entry: Any, pointers: Any, stream: int, keep: list[Any]) -> None:
+        self._entry, self._stream, self._keep = entry, stream, (pointers, keep)
+        self.argument = ctypes.addressof(pointers)
+
+    def __call__(self) -> int:
+        status: int = self._entry(self.argument, self._stream)
+        return status
 
 
 class PythonKernel:
