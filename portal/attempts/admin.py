@@ -5,7 +5,6 @@ from __future__ import annotations
 from django.contrib import admin, messages
 
 from agentcore.vocabulary import HardwareName
-from portal.attempts.intake import schedule
 from portal.attempts.models import Attempt
 from portal.evaluations.compiling import COMPILED
 from portal.evaluations.models import Evaluation
@@ -33,6 +32,9 @@ class AttemptAdmin(ReadOnlyAdmin):
 
     @admin.action(description="Compile for every GPU class, measure nothing", permissions=["rerun"])
     def compile_only(self, request, queryset) -> None:
+        # Not at import: the git store wants git, and a command that says git is missing must start without it.
+        from portal.attempts.intake import schedule
+
         rows = [
             schedule(attempt, hardware, kind=Evaluation.Kind.COMPILE, reason=f"asked for by {request.user}",
                      keep_current=True)

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from agentcore.gitstore import attempts, paths, policy
+from agentcore import paths
+from agentcore.gitstore import attempts, policy
 from agentcore.vocabulary import CheckName, Language, Verdict
 from tests.portal import factories as make
 
