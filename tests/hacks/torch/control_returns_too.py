@@ -1,7 +1,7 @@
 # case: control
 # problem: rmsnorm_h4096
 # language: torch
-# hardware: any
+# hardware: cpu
 # family: honest
 # workloads: both
 #

@@ -1,7 +1,7 @@
 # case: exploit
 # problem: rmsnorm_h4096
 # language: torch
-# hardware: any
+# hardware: cpu
 # family: correctness
 # caught-by: matches-reference
 # verdict: incorrect
