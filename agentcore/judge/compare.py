@@ -246,5 +246,5 @@ def _notes(new: Measured, old: Measured, shared: int) -> Iterator[str]:
         yield "built by different compilers: the difference may be theirs"
     methods = {w.method for side in (new, old) for w in side.latencies.values() if w.method}
     if len(methods) > 1:
-        yield f"timed in different ways ({', '.join(sorted(methods))}): a slope includes launching and waiting"
+        yield f"timed in different ways ({', '.join(sorted(methods))}): wall time includes launching and waiting"
 

@@ -1,20 +1,20 @@
 """Batches of gated calls on a GPU: inputs that do not exist until after the enqueue, and a clock only the judge holds.
 
 The runner enqueues, for every call of a batch, [gate][L2 flush, every other call][begin mark][call][end mark]. Only
-then does the judge write the inputs, poison the outputs and open the gates — in two steps, pausing at a call chosen at
-random after the enqueue. Every call has its own inputs and outputs, so nothing can be reused, precomputed or merged:
-at the pause the later inputs do not exist yet and the earlier outputs must be complete.
+then does the judge write inputs and open gates, two calls at a time: the inputs of a pair come into being when
+everything before it has answered and the cache is clear. Every call has its own inputs and outputs, so nothing can be
+reused, precomputed or merged.
 
-A call's latency is the time between its two marks on the judge's clock, less what empty marks cost. Only calls that
-follow a flush and are not followed by one count: what such a call hides behind its end mark has nowhere to go but the
-next call's begin mark, whose distance is checked against the calibration (gaps.py).
+A call's latency is the time between its two marks on the judge's clock, less what empty marks cost. Only the first call
+of a pair counts. What it hides before its begin mark makes the mark late after the opening of its gate; what it hides
+behind its end mark has nowhere to go but the second call's begin mark. Both distances are checked (gaps.py).
 """
 
 from __future__ import annotations
 
+import random as pseudo_random
 import secrets
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -26,10 +26,14 @@ if TYPE_CHECKING:
     from agentcore.judge.cuda_runner import CudaRunner
     from agentcore.judge.cuda_target import CudaTarget
 
+random = pseudo_random.SystemRandom()
+
 WATCHDOG_S = 3.0
-SETTLE_NS = (150_000, 350_000)
+SETTLE_NS = (100_000, 200_000)
 """How long the judge leaves the GPU to the runner's gate before opening it, at random between: switching between the
 two contexts must be over when the clock starts."""
+LOOKS = 2
+"""In how many pairs of a batch outputs are fetched at once, and the next pair's are looked at for early writes."""
 
 
 class SelfSynchronising(Exception):
@@ -38,45 +42,26 @@ class SelfSynchronising(Exception):
 
 @dataclass(slots=True)
 class BatchTimes:
-    """µs, of one batch or several: latencies less the marks' own cost, and what lay between the calls.
+    """µs, of one batch or several: the counted calls' latencies less the marks' own cost, and what lay around them.
 
-    ``gaps``: end mark to next begin mark; ``flush_gaps``: the same with a flush between; ``openings`` and
-    ``flush_openings``: from the opening of a gate that follows a pause, when nothing dirty is in the cache, to the
-    begin mark; ``opened``: latencies of the calls after those.
+    ``openings``: from the opening of a pair's gate to its first call's begin mark, a flush between; ``gaps``: from that
+    call's end mark to the second call's begin mark.
     """
 
     latencies: list[float] = field(default_factory=list)
-    gaps: list[float] = field(default_factory=list)
-    flush_gaps: list[float] = field(default_factory=list)
     openings: list[float] = field(default_factory=list)
-    flush_openings: list[float] = field(default_factory=list)
-    opened: list[float] = field(default_factory=list)
+    gaps: list[float] = field(default_factory=list)
 
     def add(self, other: BatchTimes) -> None:
         self.latencies += other.latencies
-        self.gaps += other.gaps
-        self.flush_gaps += other.flush_gaps
         self.openings += other.openings
-        self.flush_openings += other.flush_openings
-        self.opened += other.opened
+        self.gaps += other.gaps
 
-    @classmethod
-    def of(
-        cls, begins_ns: Sequence[int], ends_ns: Sequence[int], opened_ns: dict[int, int], marks_us: float
-    ) -> BatchTimes:
-        """From the marks of a batch and when the gates of its parts' first calls were opened."""
-        size, starts = len(begins_ns), set(opened_ns)
-        latency = [max(0.0, (end - begin) / 1e3 - marks_us) for begin, end in zip(begins_ns, ends_ns, strict=True)]
-        between = {call: (begins_ns[call] - ends_ns[call - 1]) / 1e3 for call in range(1, size) if call not in starts}
-        opening = {call: (begins_ns[call] - at) / 1e3 for call, at in opened_ns.items()}
-        return cls(
-            latencies=[latency[call] for call in range(0, size - 1, 2) if call + 1 not in starts],
-            gaps=[us for call, us in between.items() if not is_flushed(call)],
-            flush_gaps=[us for call, us in between.items() if is_flushed(call)],
-            openings=[us for call, us in opening.items() if not is_flushed(call)],
-            flush_openings=[us for call, us in opening.items() if is_flushed(call)],
-            opened=[latency[call] for call in opened_ns],
-        )
+    def add_pair(self, seen: Seen, marks_us: float) -> None:
+        (begin, next_begin), end = seen.begins_ns, seen.ends_ns[0]
+        self.latencies.append(max(0.0, (end - begin) / 1e3 - marks_us))
+        self.openings.append((begin - seen.opened_ns) / 1e3)
+        self.gaps.append((next_begin - end) / 1e3)
 
 
 def is_flushed(call: int) -> bool:
@@ -84,8 +69,13 @@ def is_flushed(call: int) -> bool:
     return call % 2 == 0
 
 
+def pairs(calls: int) -> list[range]:
+    """The pairs a batch of an even number of calls is opened in."""
+    return [range(first, first + 2) for first in range(0, calls, 2)]
+
+
 class Batch:
-    """One batch of gated calls, opened in two steps. ``order`` is the slot of each call."""
+    """One batch of gated calls, opened in pairs. ``order`` is the slot of each call."""
 
     def __init__(self, runner: CudaRunner, content: BatchContent, order: list[int]) -> None:
         self.runner, self.content, self.order = runner, content, order
@@ -98,28 +88,25 @@ class Batch:
         runner.page.reset()
         content.poison(order)
         self._enqueue(token)
-        pause = 1 + secrets.randbelow(size - 2)
-        begins: list[int] = []
-        ends: list[int] = []
-        opened: dict[int, int] = {}
-        for part in (range(pause), range(pause, size)):
-            content.publish([order[call] for call in part])
-            seen = open_part(runner.target, runner.page, part, token, runner.effort.call_timeout_s)
+        times = BatchTimes()
+        looked = set(random.sample(range(size // 2), min(LOOKS, size // 2)))
+        for number, pair in enumerate(pairs(size)):
+            content.publish([order[call] for call in pair])
+            seen = open_pair(runner.target, runner.page, pair, token, runner.effort.call_timeout_s)
             if seen is None:
                 runner.page.open_all()
                 self._surface_error()
                 raise RunnerFailure("timeout", f"calls did not finish within {runner.effort.call_timeout_s:g} s")
-            content.look(order[part.stop - 1])
-            opened[part.start] = seen.opened_ns
-            begins += seen.begins_ns
-            ends += seen.ends_ns
+            if number in looked:
+                content.look(order[random.choice(pair)])
+                if pair.stop < size:
+                    content.look_untouched(order[pair.stop])
+            times.add_pair(seen, runner.empty_us)
             self.proofs.update({
-                order[call]: (seed, proof) for call, seed, proof in zip(part, seen.seeds, seen.proofs, strict=True)
+                order[call]: (seed, proof) for call, seed, proof in zip(pair, seen.seeds, seen.proofs, strict=True)
             })
-            if part.stop < size:
-                content.look_untouched(order[pause])
         runner.session.request({"op": "idle"}, "idle", timeout_s=runner.effort.call_timeout_s)
-        return BatchTimes.of(begins, ends, opened, runner.empty_us)
+        return times
 
     def verify(self, slots: list[int]) -> bool:
         """Every call's proof, look, inputs, guards and coverage; the outputs of ``slots`` against references."""
@@ -160,7 +147,7 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What the judge saw of one part of a batch: times on its own clock, and what each end mark carried."""
+    """What the judge saw of one pair of calls: times on its own clock, and what each end mark carried."""
 
     opened_ns: int
     begins_ns: list[int]
@@ -169,18 +156,18 @@ class Seen:
     proofs: list[bytes]
 
 
-def open_part(target: CudaTarget, page: DevicePage, part: range, token: int, timeout_s: float) -> Seen | None:
-    """Let the calls of ``part`` run on what has been published, and watch; None if they do not all answer in time.
+def open_pair(target: CudaTarget, page: DevicePage, pair: range, token: int, timeout_s: float) -> Seen | None:
+    """Let the calls of ``pair`` run on what has been published, and watch; None if they do not all answer in time.
 
     Candidates and calibrations go through this same door, so that what it costs is in both.
     """
-    seeds = [secrets.randbits(63) for _ in part]
-    for call, seed in zip(part, seeds, strict=True):
+    seeds = [secrets.randbits(63) for _ in pair]
+    for call, seed in zip(pair, seeds, strict=True):
         page.set_seed(call, seed)
     target.flush()  # and waits: inputs and poison are where they belong from here on
     _settle()
-    opened = page.open_gates(part.stop)
-    seen = page.watch(part, token, timeout_s)
+    opened = page.open_gates(pair.stop)
+    seen = page.watch(pair, token, timeout_s)
     return Seen(opened, *seen[:2], seeds, seen[2]) if seen else None
 
 

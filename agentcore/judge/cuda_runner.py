@@ -1,6 +1,6 @@
 """One candidate on a GPU, workload by workload: warm-up, gated batches, echoes, and the runner's own clock compared.
 
-How one batch runs is in cuda_batches; how a kernel is timed that cannot be enqueued ahead, in bursts.
+How one batch runs is in cuda_batches; how a kernel is timed that cannot be enqueued ahead, in one_by_one.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from agentcore.judge.bursts import slope
 from agentcore.judge.cuda_batches import Batch, BatchTimes, SelfSynchronising
 from agentcore.judge.cuda_buffers import CudaBuffers
 from agentcore.judge.cuda_content import BatchContent
 from agentcore.judge.gaps import hidden_work
 from agentcore.judge.layout import Layout
 from agentcore.judge.measurement import ANY_INPUT, Effort, Measurement, Verifier
+from agentcore.judge.one_by_one import time_one_by_one
 from agentcore.judge.session import RunnerFailure
 from agentcore.judge.statistics import estimate, interquartile_mean
 from agentcore.vocabulary import CheckName, Language
@@ -29,12 +29,12 @@ if TYPE_CHECKING:
     from agentcore.judge.cuda_target import Calibration, CudaTarget
     from agentcore.sandbox import Sandbox
 
-OWN_MARK_BATCHES = 4
-MAX_SLOTS, MIN_SLOTS = 32, 6
+OWN_MARK_BATCHES = 3
+MAX_SLOTS, MIN_SLOTS = 16, 6
 SLOT_BUDGET_BYTES = 4 << 30
 MAX_BATCHES = 40
 SAMPLED_CALLS = 3
-ECHO_SLOTS, ECHO_CALLS = 16, 4
+ECHO_CALLS = 4
 REPEAT_SHARE, REPEAT_SLACK_US = 0.7, 0.5
 """Repeated calls faster than this share of fresh ones, less so much, are answered from memory."""
 DISTURBED_RATIO = 1.4
@@ -96,8 +96,8 @@ class CudaRunner:
                 self.self_synchronising = True
                 measurement.samples_us.clear()
         if self.self_synchronising and not measurement.findings.failed:
-            measurement.method = "slope"
-            slope(self, content)
+            measurement.method = "wall"
+            time_one_by_one(self, content)
         if not measurement.findings.failed:
             self._compare_clocks(measurement, buffers.layout.slots)
         measurement.canary_us.append(self.target.canary_us())
@@ -149,7 +149,7 @@ class CudaRunner:
             self._kept.pop().close()
         problem, workload = verifier.factory.problem, verifier.workload
         one = Layout.of(problem, workload, verifier.scalars(), 1)
-        slots = max(MIN_SLOTS, min(MAX_SLOTS, SLOT_BUDGET_BYTES // max(1, one.bytes_per_slot())))
+        slots = max(MIN_SLOTS, min(MAX_SLOTS, SLOT_BUDGET_BYTES // max(1, one.bytes_per_slot()))) // 2 * 2
         layout = Layout(one.parameters, slots)
         buffers = CudaBuffers(layout)
         self._kept.append(buffers)
@@ -176,7 +176,7 @@ class CudaRunner:
             measurement.samples_us = times.latencies
         self._judge_gaps(content, order, times)
         if not measurement.findings.failed:
-            self._echo(content, list(range(min(ECHO_SLOTS, len(order)))))
+            self._echo(content, order)
 
     def _is_narrow(self, measurement: Measurement) -> bool:
         reached = estimate(measurement.samples_us, resamples=60)
@@ -193,13 +193,13 @@ class CudaRunner:
     def _judge_gaps(self, content: BatchContent, order: list[int], times: BatchTimes) -> None:
         """What lies between the calls must take what it takes without a candidate. One odd batch convicts nobody."""
         expected = self.calibration.expected(sum(p.nbytes for p in content.outputs))
-        wrong, line = hidden_work(times, expected, self.target.l2_bytes)
+        wrong, line = hidden_work(times, expected)
         if wrong:
             again = BatchTimes()
             for _ in range(self.effort.batches):
                 if not self._fresh(content, order, again, SAMPLED_CALLS):
                     return
-            wrong, line = hidden_work(again, expected, self.target.l2_bytes)
+            wrong, line = hidden_work(again, expected)
             content.measurement.samples_us = times.latencies + again.latencies
         content.measurement.findings.record(CheckName.STEADY_WORK, not wrong, "; ".join([*wrong, line]))
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 
-from agentcore.judge.cuda_batches import BatchTimes, is_flushed, open_part
+from agentcore.judge.cuda_batches import BatchTimes, is_flushed, open_pair, pairs
 from agentcore.judge.cuda_buffers import CudaBuffers
 from agentcore.judge.device_page import DevicePage
 from agentcore.judge.gaps import Expected
@@ -30,7 +30,7 @@ from agentcore.sandbox import GIB, Limits, Sandbox, half_of_host_bytes
 from agentcore.vocabulary import HardwareName, Language
 
 GATE_SOURCE = Path(__file__).resolve().parent / "gate.cu"
-CALIBRATION_CALLS, CALIBRATION_BATCHES = 32, 8
+CALIBRATION_CALLS, CALIBRATION_BATCHES = 16, 4
 CANARY_TRIES, CANARY_USUAL = 5, 1.25
 TOUCHED_BYTES = (1 << 16, 1 << 20, 1 << 23, 1 << 25, 1 << 27)
 
@@ -194,23 +194,16 @@ def _marks(
                 },
                 "enqueued", timeout_s=30,
             )
-            begins: list[int] = []
-            ends: list[int] = []
-            opened: dict[int, int] = {}
-            half = CALIBRATION_CALLS // 2 + token % 2  # parts that begin with a flush, and parts that do not
-            for part in (range(half), range(half, CALIBRATION_CALLS)):
-                for slot in part:
+            for pair in pairs(CALIBRATION_CALLS):
+                for slot in pair:
                     buffers.data(layout.parameters[0], slot).zero_()
-                seen = open_part(target, page, part, token, 10)
+                seen = open_pair(target, page, pair, token, 10)
                 if seen is None:
                     page.open_all()
                     raise RuntimeError("calibration: the device did not answer within 10 s")
-                opened[part.start] = seen.opened_ns
-                begins += seen.begins_ns
-                ends += seen.ends_ns
+                if token > 1:  # the first batch loads the kernels
+                    times.add_pair(seen, 0.0)
             session.request({"op": "idle"}, "idle", timeout_s=30)
-            if token > 1:  # the first batch loads the kernels
-                times.add(BatchTimes.of(begins, ends, opened, 0.0))
     finally:
         # The runner's mapping keeps the memory until its next buffers, or its end.
         buffers.close()

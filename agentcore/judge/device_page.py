@@ -66,11 +66,12 @@ class DevicePage:
             proofs.append(mapping[at : at + size])
         return begins, ends, proofs
 
-    def post_burst(self, calls: int, sequence: int) -> None:
-        self._words[pages.COMMAND_COUNT] = calls
-        self._words[pages.COMMAND_COUNT + 1] = sequence
+    def post_call(self, slot: int, sequence: int) -> None:
+        """The word to call, for a runner that serves one call at a time."""
+        self._words[pages.COMMAND_SLOT] = slot
+        self._words[pages.COMMAND_SLOT + 1] = sequence
 
-    def burst_done(self, sequence: int) -> bool:
+    def answered(self, sequence: int) -> bool:
         return self._words[self._marks] == sequence
 
     def close(self) -> None:

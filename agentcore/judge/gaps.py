@@ -1,7 +1,9 @@
-"""What lies between the calls of a GPU batch: as much as without a candidate, or work is hidden there.
+"""What lies around the counted calls of a GPU batch: as much as without a candidate, or work is hidden there.
 
-A candidate may write its own marks where and when it likes, but every call lies between two gaps that only the judge's
-own kernels should fill. Compared with a calibration in a runner that never loaded a candidate.
+A candidate may write its own marks where and when it likes, but every counted call lies between two distances that only
+the judge's own kernels should fill. Compared with a calibration in a runner that never loaded a candidate. Before a
+counted call everything else has finished and the cache has been cleared by the judge, so that no write-back of earlier
+results excuses a late begin.
 """
 
 from __future__ import annotations
@@ -11,66 +13,47 @@ from dataclasses import dataclass
 from agentcore.judge.cuda_batches import BatchTimes
 from agentcore.judge.statistics import interquartile_mean
 
-HIDDEN_GAP_US, HIDDEN_FLUSH_US, HIDDEN_GAP_RATIO = 1.0, 4.0, 0.02
-HIDDEN_ALWAYS_US, HIDDEN_OPENING_US = 2.0, 6.0
+HIDDEN_GAP_US, HIDDEN_ALWAYS_US, HIDDEN_OPENING_US, HIDDEN_RATIO = 1.0, 2.0, 6.0, 0.02
+"""How late a pair's second begin mark may be after the first end mark, how late every first begin mark may be after its
+gate opened, and how late they may be on average, since a gate is slow to open at times; µs, and a share of the call's
+own time on top."""
 FLUSH_SHARE = 0.8
-WRITE_BACK_BYTES_PER_US = 4e6
-"""How much longer than calibrated the gap after an end mark may be before it counts as hidden work (a constant, and a
-share of the call's own time), how much of a flush must be seen between calls, and how fast it writes back at least.
-After a pause: how late every begin mark may be, and how late on average, since a gate is slow to open at times.
-"""
-OPENED_US, OPENED_RATIO = 2.0, 0.05
-"""How much longer a call after a pause may take than the others."""
+"""How much of what a gate's opening and a flush take without a candidate must be seen."""
 
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """Without a candidate, after a call that wrote as many bytes; µs, named as in BatchTimes."""
+    """Without a candidate, around a call that wrote as many bytes; µs, named as in BatchTimes."""
 
-    gap: float
-    flush_gap: float
     opening: float
+    gap: float
 
     @classmethod
     def of(cls, times: BatchTimes) -> Expected:
-        return cls(
-            interquartile_mean(times.gaps), interquartile_mean(times.flush_gaps),
-            interquartile_mean(times.flush_openings),
-        )
+        return cls(interquartile_mean(times.openings), interquartile_mean(times.gaps))
 
 
-def hidden_work(times: BatchTimes, expected: Expected, l2_bytes: int) -> tuple[list[str], str]:
-    """(what is wrong, one line saying how long the gaps were). ``times`` must hold some gaps of every kind."""
-    latency = interquartile_mean(times.latencies)
-    share = HIDDEN_GAP_RATIO * latency
+def hidden_work(times: BatchTimes, expected: Expected) -> tuple[list[str], str]:
+    """(what is wrong, one line saying how late marks were). ``times`` must hold at least one pair."""
+    share = HIDDEN_RATIO * interquartile_mean(times.latencies)
+    opening = interquartile_mean(times.openings)
+    late, always = opening - expected.opening, min(times.openings) - expected.opening
     after = interquartile_mean(times.gaps) - expected.gap
-    flush = interquartile_mean(times.flush_gaps)
-    flushed = flush - expected.flush_gap
-    # After a pause nothing is dirty, so that no write-back excuses a late mark.
-    late = interquartile_mean(times.flush_openings) - expected.opening
-    always = min(times.flush_openings) - expected.opening
-    longer = interquartile_mean(times.opened) - latency
     wrong: list[str] = []
     if after > HIDDEN_GAP_US + share:
         wrong.append(f"the next begin mark comes {after:.2f} µs late after an end mark: work is hidden behind it")
-    # A flush also writes back what a call left dirty in the cache, temporaries included: at most the whole cache.
-    if flushed > l2_bytes / WRITE_BACK_BYTES_PER_US + HIDDEN_FLUSH_US + share:
-        wrong.append(f"begin marks come {flushed:.2f} µs late after a flush: work is hidden before the mark")
-    if flush < FLUSH_SHARE * expected.flush_gap:
-        wrong.append(
-            f"clearing the cache between calls took {flush:.1f} µs, without a candidate {expected.flush_gap:.1f} µs: it"
-            " was tampered with"
-        )
     if late > HIDDEN_OPENING_US + share or always > HIDDEN_ALWAYS_US + share:
         wrong.append(
             f"begin marks come {late:.2f} µs late, {always:.2f} µs at least, after a gate opens: work is hidden before"
             " them"
         )
-    if longer > OPENED_US + OPENED_RATIO * latency:
-        wrong.append(f"calls after a pause take {longer:.2f} µs longer than the others: theirs is hidden in the gaps")
+    if opening < FLUSH_SHARE * expected.opening:
+        wrong.append(
+            f"clearing the cache before a call took {opening:.1f} µs, without a candidate {expected.opening:.1f} µs: it"
+            " was tampered with"
+        )
     line = (
-        f"against the calibration: end mark to next begin mark {after:+.2f} µs, with a flush between {flushed:+.2f} µs,"
-        f" gate to begin mark {late:+.2f} µs, at least {always:+.2f} µs; calls after a pause {longer:+.2f} µs"
+        f"against the calibration: gate to begin mark {late:+.2f} µs, at least {always:+.2f} µs, end mark to next begin"
+        f" mark {after:+.2f} µs"
     )
     return wrong, line
-

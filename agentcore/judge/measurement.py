@@ -32,7 +32,7 @@ class Effort:
     min_calls: int = 12
     max_calls: int = 40
     budget_s: float = 0.4
-    device_budget_s: float = 0.1
+    device_budget_s: float = 0.12
     batches: int = 2
     precision: float = 0.005
     resolution_us: float = 0.15

@@ -133,11 +133,11 @@ def test_two_devices_of_one_model_are_compared_with_what_such_devices_differ_by(
 
 def test_what_a_reader_should_know_is_noted() -> None:
     slope = Measured("passed", "p", "d", "cuda", stamp(compiler="nvcc 13.1"),
-                     {"w0": Latency(100, 99, 101, method="slope")})
+                     {"w0": Latency(100, 99, 101, method="wall")})
     gated = Measured("passed", "p", "d", "cuda", stamp(), {"w0": Latency(100, 99, 101, method="gated"),
                                                            "w1": Latency(1, 1, 1, method="gated")})
     notes = " ".join(compare(slope, gated).notes)
-    assert "only 1 of the old one's 2 workloads" in notes and "different compilers" in notes and "slope" in notes
+    assert "only 1 of the old one's 2 workloads" in notes and "different compilers" in notes and "wall time" in notes
 
 
 def test_nothing_in_common_is_incomparable() -> None:

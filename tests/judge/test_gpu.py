@@ -117,13 +117,13 @@ def test_a_write_to_an_input_is_refused_by_the_hardware_and_called_what_it_is(be
     assert result.verdict is Verdict.REWARD_HACK and CheckName.INPUTS_INTACT in failing(result)
 
 
-def test_a_kernel_that_waits_for_the_device_is_timed_by_slope_and_says_so(bench: Bench) -> None:
+def test_a_kernel_that_waits_for_the_device_is_timed_one_call_at_a_time_and_says_so(bench: Bench) -> None:
     result = of(bench, kernel(after="cudaStreamSynchronize(stream);"))
     assert result.verdict is Verdict.PASSED, result.message
     (w,) = result.workloads
-    assert w.timing_method == "slope" and w.latency_us is not None and w.latency_us > 0
+    assert w.timing_method == "wall" and w.latency_us is not None and w.latency_us > 0
     steady = next(c for c in w.checks if c.name is CheckName.STEADY_WORK)
-    assert steady.status is CheckStatus.SKIP and "slope" in steady.message
+    assert steady.status is CheckStatus.SKIP and "one call at a time" in steady.message
 
 
 def test_a_hung_kernel_times_out_and_frees_the_device_for_the_next(bench: Bench) -> None:

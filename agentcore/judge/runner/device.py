@@ -245,20 +245,19 @@ class DeviceTarget:
                 self._synchronize()
         return {"op": "claim", "latencies_us": [self.driver.elapsed_us(*pair) for pair in events]}
 
-    def do_bursts(self, request: dict[str, Any], descriptors: list[int]) -> dict[str, Any]:
-        """For candidates that synchronise by themselves: serve bursts of back-to-back calls on the judge's word.
+    def do_serve(self, request: dict[str, Any], descriptors: list[int]) -> dict[str, Any]:
+        """For candidates that synchronise by themselves: one call at a time, on the judge's word.
 
-        The judge posts (count, then sequence) in the page; the burst ends with a context-wide synchronise.
+        The judge posts (slot, then sequence) in the page; a call ends with a context-wide synchronise.
         """
-        words, reply = self.words, pages.MARK_OFFSET // 8
+        words, reply, posted = self.words, pages.MARK_OFFSET // 8, pages.COMMAND_SLOT + 1
         with self._streams():
             for sequence in range(request["first"], request["first"] + request["count"]):
-                while words[pages.COMMAND_COUNT + 1] < sequence:
+                while words[posted] < sequence:
                     pass
-                for slot in range(words[pages.COMMAND_COUNT]):
-                    status = self.calls[slot]()
-                    if status:
-                        return {"op": "finished", "status": status}
+                status = self.calls[words[pages.COMMAND_SLOT]]()
+                if status:
+                    return {"op": "finished", "status": status}
                 self._synchronize()
                 words[reply] = sequence
         return {"op": "finished", "status": 0}

@@ -1,0 +1,66 @@
+"""Timing a GPU kernel that waits for the device inside its call, and so cannot be enqueued behind a gate.
+
+One call at a time on the judge's wall clock, from the word to call until the answer; launching and waiting included.
+The inputs of a call come into being just before it, when everything earlier has answered, and the judge itself clears
+the cache in between. Nothing is subtracted, so that there is nothing to inflate.
+"""
+
+from __future__ import annotations
+
+import random as pseudo_random
+import time
+from typing import TYPE_CHECKING
+
+from agentcore.judge.cuda_content import BatchContent
+from agentcore.judge.session import RunnerFailure
+from agentcore.vocabulary import CheckName
+
+if TYPE_CHECKING:
+    from agentcore.judge.cuda_runner import CudaRunner
+
+random = pseudo_random.SystemRandom()
+
+
+def time_one_by_one(runner: CudaRunner, content: BatchContent) -> None:
+    """Fill the measurement's samples, every call verified. Raises RunnerFailure."""
+    measurement = content.measurement
+    slots = list(range(content.buffers.layout.slots))
+    rounds = runner.effort.batches + 1
+    runner.session.post({"op": "serve", "first": runner.sequence + 1, "count": rounds * len(slots)})
+    for number in range(rounds):
+        random.shuffle(slots)
+        content.poison(slots)
+        content.draw(slots)
+        elapsed = [_call(runner, content, slot) for slot in slots]
+        content.check_untouched()
+        content.check_looks()
+        content.check_all(slots)
+        if not content.check_calls(slots, [f"call {call} of round {number}" for call in range(len(slots))]):
+            return
+        if number:  # the first round warms up
+            measurement.samples_us += elapsed
+    runner.session.answer("finished", timeout_s=30)
+    measurement.findings.skip(
+        CheckName.STEADY_WORK,
+        "the kernel waits for the device inside its call: timed one call at a time, launching and waiting included",
+    )
+
+
+def _call(runner: CudaRunner, content: BatchContent, slot: int) -> float:
+    content.look_untouched(slot)
+    content.publish([slot])
+    runner.target.flush()
+    runner.sequence += 1
+    timeout_s = runner.effort.call_timeout_s
+    begun = time.perf_counter_ns()
+    runner.page.post_call(slot, runner.sequence)
+    limit = begun + int(timeout_s * 1e9)
+    while not runner.page.answered(runner.sequence):
+        if time.perf_counter_ns() > limit:
+            raise RunnerFailure("timeout", f"a call did not return within {timeout_s:g} s")
+        if runner.session.pending() or runner.session.ended():
+            runner.session.answer("finished", timeout_s=1)
+            raise RunnerFailure("error", "the kernel failed in a call")
+    elapsed_us = (time.perf_counter_ns() - begun) / 1e3
+    content.look(slot)
+    return elapsed_us

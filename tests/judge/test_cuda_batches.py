@@ -1,0 +1,212 @@
+"""How a batch is opened, watched and verified. The device is played by a thread: no GPU is needed for the judge's part.
+
+What a real device does is in test_gpu.
+"""
+
+from __future__ import annotations
+
+import struct
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import numpy as np
+import pytest
+
+from agentcore.judge.cuda_batches import Batch, BatchTimes
+from agentcore.judge.cuda_content import BatchContent
+from agentcore.judge.cuda_runner import CudaRunner
+from agentcore.judge.device_page import DevicePage, proof_positions
+from agentcore.judge.host_buffers import HostBuffers
+from agentcore.judge.layout import Layout
+from agentcore.judge.measurement import Effort, Measurement, Verifier
+from agentcore.judge.one_by_one import time_one_by_one
+from agentcore.judge.runner import pages
+from agentcore.judge.session import RunnerFailure
+from agentcore.problems import load_problem
+from agentcore.problems.tensors import InputFactory
+from agentcore.vocabulary import CheckName, Verdict
+from tests.judge.conftest import DOUBLE, workload, write_problem
+
+SLOTS = 8
+
+
+class Device(threading.Thread):
+    """Plays the runner's stream for one request, honestly unless told otherwise."""
+
+    def __init__(self, bench: BenchWithoutGpu, request: dict[str, Any]) -> None:
+        super().__init__(daemon=True)
+        self.bench, self.request = bench, request
+
+    def run(self) -> None:
+        if self.request["op"] == "serve":
+            return self._serve()
+        for number, slot in enumerate(self.request["slots"]):
+            self._call(number, slot)
+        return None
+
+    def _call(self, number: int, slot: int) -> None:
+        bench, mapping = self.bench, self.bench.page._mapping
+        if bench.early:
+            bench.compute(slot)
+        while bench.page._words[0] < number + 1:
+            time.sleep(0)
+        (seed,) = struct.unpack_from("<Q", mapping, pages.SEED_OFFSET + 8 * number)
+        self._mark(number, 0)
+        if not bench.late:
+            bench.compute(slot)
+        proof = bench.proof(slot, seed)
+        at = pages.PROOF_OFFSET + 4 * pages.PROOF_WORDS * number
+        mapping[at : at + len(proof)] = proof
+        self._mark(number, 1)
+        if bench.late:
+            bench.compute(slot)
+
+    def _mark(self, number: int, which: int) -> None:
+        self.bench.page._words[pages.MARK_OFFSET // 8 + 2 * number + which] = self.request["token"]
+
+    def _serve(self) -> None:
+        words, first = self.bench.page._words, self.request["first"]
+        for sequence in range(first, first + self.request["count"]):
+            while words[pages.COMMAND_SLOT + 1] < sequence:
+                if self.bench.gone:
+                    return
+                time.sleep(0)
+            slot = words[pages.COMMAND_SLOT]
+            if not self.bench.late:
+                self.bench.compute(slot)
+            words[pages.MARK_OFFSET // 8] = sequence
+
+
+class BenchWithoutGpu:
+    """A runner as Batch sees one. ``late`` computes behind the end mark, ``early`` before the inputs exist."""
+
+    def __init__(self, root: Path) -> None:
+        problem = load_problem(write_problem(root / "problem", DOUBLE, [workload(axes={"n": 500})]))
+        verifier = Verifier(problem, InputFactory(problem, "cpu"), problem.workloads[0])
+        self.buffers = HostBuffers(Layout.of(problem, problem.workloads[0], verifier.scalars(), SLOTS))
+        self.content = BatchContent(self.buffers, verifier, Measurement())
+        self.page = DevicePage()
+        self.late = self.early = self.gone = False
+        self.skipped: int | None = None
+        self.device: Device | None = None
+        self.sequence, self.empty_us = 0, 0.0
+        self.effort = Effort(call_timeout_s=5)
+        self.target = SimpleNamespace(flush=lambda: None)
+        self.session = SimpleNamespace(
+            post=self._post, answer=lambda *_a, **_k: {"status": 0}, request=self._request, pending=lambda: False,
+            ended=lambda: False,
+        )
+
+    def _post(self, request: dict[str, Any]) -> None:
+        self.device = Device(self, request)
+        self.device.start()
+
+    def _request(self, request: dict[str, Any], *_a: object, **_k: object) -> dict[str, Any]:
+        assert request["op"] == "idle" and self.device is not None
+        self.device.join(5)
+        return {}
+
+    def compute(self, slot: int) -> None:
+        if slot != self.skipped:
+            x, y = (self.buffers.view(p, slot) for p in self.buffers.layout.parameters[:2])
+            y.copy_(x * 2)
+
+    def proof(self, slot: int, seed: int) -> bytes:
+        words = self.buffers.data(self.buffers.layout.outputs[0], slot).numpy().view(np.int32)
+        _, (word,) = proof_positions(np.array([seed], dtype=np.uint64), [len(words)])
+        return bytes(words[word].tobytes())
+
+    def batch(self, order: list[int]) -> Batch:
+        return Batch(cast(CudaRunner, self), self.content, order)
+
+    def failing(self) -> set[CheckName]:
+        return {c.name for c in self.content.measurement.findings.checks() if c.status == "fail"}
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Iterator[BenchWithoutGpu]:
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)  # judge and device share one interpreter here
+    made = BenchWithoutGpu(tmp_path)
+    yield made
+    made.gone = True
+    sys.setswitchinterval(interval)
+    made.buffers.close()
+
+
+def run(bench: BenchWithoutGpu, order: list[int]) -> tuple[BatchTimes, bool]:
+    bench.content.draw(order)
+    batch = bench.batch(order)
+    times = batch.run()
+    return times, batch.verify(order)
+
+
+def test_an_honest_batch_is_opened_pair_by_pair_verified_and_timed(bench: BenchWithoutGpu) -> None:
+    order = [5, 2, 7, 0, 1, 3, 6, 4]
+    times, verified = run(bench, order)
+    assert verified and bench.content.measurement.findings.verdict() is Verdict.PASSED
+    assert bench.content.measurement.verified_calls == SLOTS
+    assert len(times.latencies) == len(times.openings) == len(times.gaps) == SLOTS // 2
+    assert all(us > 0 for us in times.openings + times.gaps)
+
+
+def test_inputs_of_a_pair_do_not_exist_before_the_pair_ahead_has_answered(bench: BenchWithoutGpu) -> None:
+    seen: list[tuple[int, ...]] = []
+    publish: Callable[..., None] = bench.content.publish
+
+    def watched(slots: list[int]) -> None:
+        ends = [bench.page._words[pages.MARK_OFFSET // 8 + 2 * n + 1] for n in range(SLOTS)]
+        seen.append((len(slots), sum(end != 0 for end in ends)))
+        publish(slots)
+
+    bench.content.publish = watched  # type: ignore[method-assign]
+    run(bench, list(range(SLOTS)))
+    assert seen == [(2, 0), (2, 2), (2, 4), (2, 6)]
+
+
+def test_a_call_that_never_runs_is_found(bench: BenchWithoutGpu) -> None:
+    bench.skipped = 3
+    _, verified = run(bench, list(range(SLOTS)))
+    assert not verified and CheckName.OUTPUTS_WRITTEN in bench.failing()
+
+
+def test_work_behind_the_end_mark_is_found_by_its_proof(bench: BenchWithoutGpu) -> None:
+    bench.late = True
+    _, verified = run(bench, list(range(SLOTS)))
+    assert not verified and CheckName.COMPLETE_ON_TIME in bench.failing()
+
+
+def test_writing_before_the_inputs_exist_is_found(bench: BenchWithoutGpu) -> None:
+    bench.early = True
+    _, verified = run(bench, list(range(SLOTS)))
+    assert not verified and CheckName.FRESH_EVERY_CALL in bench.failing()
+
+
+def test_a_device_that_does_not_answer_is_a_timeout(bench: BenchWithoutGpu) -> None:
+    bench.effort = Effort(call_timeout_s=0.2)
+    bench._post = lambda request: None  # type: ignore[method-assign]
+    bench.session.post = bench._post
+    bench.session.request = lambda *_a, **_k: {}
+    bench.content.draw(range(SLOTS))
+    with pytest.raises(RunnerFailure, match=r"did not finish within 0\.2 s"):
+        bench.batch(list(range(SLOTS))).run()
+
+
+def test_calls_one_by_one_are_each_verified_and_the_first_round_does_not_count(bench: BenchWithoutGpu) -> None:
+    time_one_by_one(cast(CudaRunner, bench), bench.content)
+    measurement = bench.content.measurement
+    assert measurement.findings.verdict() is Verdict.PASSED
+    rounds = bench.effort.batches + 1
+    assert measurement.verified_calls == rounds * SLOTS and len(measurement.samples_us) == (rounds - 1) * SLOTS
+    assert all(us > 0 for us in measurement.samples_us) and bench.sequence == rounds * SLOTS
+
+
+def test_an_answer_without_the_work_is_found_one_by_one(bench: BenchWithoutGpu) -> None:
+    bench.late = True
+    time_one_by_one(cast(CudaRunner, bench), bench.content)
+    assert CheckName.OUTPUTS_WRITTEN in bench.failing() and bench.content.measurement.samples_us == []
