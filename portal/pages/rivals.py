@@ -5,11 +5,13 @@ Prepares rows for its page; the rule is agentcore.judge.compare.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from django.urls import reverse
 
 from agentcore.judge.compare import Comparison
+from agentcore.vocabulary import Change
 from portal.attempts.models import Attempt
 from portal.evaluations import comparisons, scores
 from portal.evaluations.models import Evaluation
@@ -18,6 +20,7 @@ from portal.pages.tables import Column, Table
 from portal.solutions.models import Solution
 
 NOTES = 6
+PARENT, SOLUTION, BASELINE = "the attempt it was built on", "the current solution", "the PyTorch baseline"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +49,8 @@ def rivals(attempt: Attempt, evaluation: Evaluation) -> list[Rival]:
         current = scores.current_baseline(attempt.problem, hardware)
         baseline = current.pk if current else None
     named = [
-        ("the attempt it was built on", parent.pk if parent else None),
-        ("the current solution", solution.evaluation_id if solution else None), ("the PyTorch baseline", baseline),
+        (PARENT, parent.pk if parent else None), (SOLUTION, solution.evaluation_id if solution else None),
+        (BASELINE, baseline),
     ]
     wanted = {pk for _, pk in named if pk is not None and pk != evaluation.pk}
     found = {row.pk: row for row in comparisons.ready(Evaluation.objects.filter(pk__in=[*wanted, evaluation.pk]))}
@@ -58,11 +61,16 @@ def rivals(attempt: Attempt, evaluation: Evaluation) -> list[Rival]:
     ]
 
 
-def rivals_table(attempt: Attempt, evaluation: Evaluation) -> Table | None:
-    """The attempt against each, a row apiece; None where it did not pass or there is nothing to compare it with."""
-    if evaluation.verdict != "passed":
-        return None
-    rows = rivals(attempt, evaluation)
+def slower_than(rows: Sequence[Rival], names: Sequence[str]) -> list[str]:
+    """A sentence for each of ``names`` that the attempt is proven slower than."""
+    return [
+        versus.plainly(rival.comparison, rival.name)
+        for rival in rows if rival.name in names and rival.comparison.change is Change.REGRESSED
+    ]
+
+
+def rivals_table(evaluation: Evaluation, rows: Sequence[Rival]) -> Table | None:
+    """``evaluation`` against each, a row apiece; None where there is nothing to compare it with."""
     columns = [
         Column("against", "against", lambda r: r.name, link=lambda r: _compare_url(r.evaluation, evaluation)),
         Column("change", "change", lambda r: r.comparison.change.value, tables.badge, term="unproven"),

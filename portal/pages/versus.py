@@ -89,6 +89,19 @@ def _ratio_columns() -> Sequence[Column]:
     )
 
 
+def plainly(found: PairedComparison | Comparison, old: str) -> str:
+    """One sentence for somebody about to merge: faster or slower than ``old``, by how much, or why nobody knows."""
+    if found.change is Change.INCOMPARABLE or not found.ratio:
+        reason = text.label("; ".join(found.reasons), 200)
+        return f"Not known to be faster or slower than {old}" + (f": {reason}." if reason else ".")
+    if found.change is Change.UNPROVEN:
+        return f"Neither faster nor slower than {old} beyond the noise ({_ratio(found.ratio, None)} as fast)."
+    if found.change is Change.IMPROVED:
+        return f"Faster than {old}: {_ratio(found.ratio, None)} as fast."
+    longer = formatting.significant(100 * (1 / found.ratio - 1), 2)
+    return f"Slower than {old}: a call takes {longer} % longer ({_ratio(found.ratio, None)} as fast)."
+
+
 def verdict_of(found: PairedComparison | Comparison) -> dict[str, Any]:
     """What a page says first of a comparison: its badge, ratio, interval and reasons."""
     said = [text.label(reason, 200) for reason in found.reasons]

@@ -8,7 +8,7 @@ from django.db.models import Q
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404
 
-from agentcore.vocabulary import HardwareName, Language
+from agentcore.vocabulary import HardwareName, Language, Verdict
 from portal.attempts.models import Attempt
 from portal.evaluations import sanitizing
 from portal.evaluations.models import Evaluation
@@ -52,6 +52,8 @@ def attempt_detail(request: HttpRequest, commit: str) -> HttpResponse:
     newest = listed[0] if listed else None
     shown = _outcome(listed)
     found = evidence.gather(shown) if shown else None
+    against = rivals.rivals(attempt, shown) if shown and shown.verdict == Verdict.PASSED.value else []
+    replaces = _replaces(request, attempt, shown)
     context: dict[str, Any] = {
         "title": text.label(attempt.subject, 100) or attempt.commit[:10], "attempt": attempt, "live": watched,
         "newest": newest, "shown": shown, "evidence": found,
@@ -61,8 +63,9 @@ def attempt_detail(request: HttpRequest, commit: str) -> HttpResponse:
         "may_review": may_review(request.user), "obstacles": _obstacles(request, attempt, shown),
         "rerun_on": [] if shown or watched.is_busy else [member.value for member in HardwareName],
         "reviews": list(attempt.reviews.select_related("evaluation")),
-        "published": list(attempt.solutions.all()), "rivals": rivals.rivals_table(attempt, shown) if shown else None,
-        "replaces": _replaces(request, attempt, shown),
+        "published": list(attempt.solutions.all()), "rivals": rivals.rivals_table(shown, against) if shown else None,
+        "slower": rivals.slower_than(against, _merge_weighs(replaces)),
+        "replaces": replaces,
     }
     exported = found.tables if found else []
     exported += [table for table in (context["rivals"], context["evaluations"]) if table is not None]
@@ -102,7 +105,14 @@ def _replaces(request: HttpRequest, attempt: Attempt, shown: Evaluation | None) 
         "solution": found.solution, "evaluation": found.evaluation, "waiting": found.waiting, "trouble": found.trouble,
         "rounds": len(found.comparison.rounds) if found.comparison else 0,
         "verdict": versus.verdict_of(found.comparison) if found.comparison else None,
+        "plainly": versus.plainly(found.comparison, "the current solution") if found.comparison else "",
     }
+
+
+def _merge_weighs(replaces: dict[str, Any] | None) -> tuple[str, ...]:
+    """What a merge is warned of being slower than. An A/B comparison says it of the solution better than two runs."""
+    compared = replaces is not None and replaces["verdict"] is not None
+    return (rivals.BASELINE,) if compared else (rivals.SOLUTION, rivals.BASELINE)
 
 
 def _outcome(listed: list[Evaluation]) -> Evaluation | None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from django.test import Client
 from django.utils import timezone
@@ -161,14 +163,38 @@ def test_the_merge_page_shows_the_paired_ratio_and_warns_where_nothing_is_proven
     finish(Evaluation.objects.get(kind=Evaluation.Kind.COMPARE), 1.25)
     page = get(as_reviewer, address)
     assert "this attempt is 1.250× as fast as the current solution" in page
+    assert "Faster than the current solution: 1.250× as fast." in page
     assert "acknowledged" not in page
     as_reviewer.post(f"{address}side-by-side", {"hardware": "cpu"})
     finish(Evaluation.objects.filter(kind=Evaluation.Kind.COMPARE, state="queued").get(), 1.0)
     page = get(as_reviewer, address)
-    assert "Not proven faster than what it would replace" in page
+    assert "Neither faster nor slower than the current solution beyond the noise" in page
     assert 'name="acknowledged"' in page
     page = as_reviewer.post(f"{address}merge", {"evaluation": faster.pk}, follow=True).content.decode()
     assert "Not merged: it is not proven faster than the current solution: unproven" in page
+
+
+def test_a_slower_kernel_is_called_slower_before_it_is_merged(
+    as_reviewer: Client, client: Client, yard, faster, merged, reviewer
+) -> None:
+    """First by the two measurements, then by the comparison side by side; and against the baseline either way."""
+    slow = make.make_attempt(yard.problem, yard.agent, slug="slow", subject="Slower", parent=faster.attempt)
+    make.make_evaluation(slow, result=make.make_result(slow, latencies=(200.0, 400.0)))
+    address = slow.get_absolute_url()
+    page = get(as_reviewer, address)
+    alerts = re.findall(r'<p class="notice tone-bad" role="alert"><b>([^<]*)</b>', page)
+    assert [alert.partition(":")[0] for alert in alerts] == [
+        "Slower than the current solution", "Slower than the PyTorch baseline",
+    ], "what it was built on does not matter here"
+    assert alerts[0] == "Slower than the current solution: a call takes 900 % longer (0.1000× as fast)."
+    assert "Slower than" not in get(client, address), "only somebody who can merge is warned of it"
+    publishing.review(slow, reviewer, "approved")
+    finish(Evaluation.objects.get(kind=Evaluation.Kind.COMPARE), 0.8)
+    page = get(as_reviewer, address)
+    assert "Slower than the current solution: a call takes 25 % longer (0.8000× as fast).</b> Merging puts it" in page
+    assert page.count("Slower than the current solution") == 1
+    assert page.count("Slower than the PyTorch baseline") == 1
+    assert page.index("Slower than the PyTorch baseline") < page.index("Merge into solutions")
 
 
 def test_the_acknowledgement_reaches_the_merge(
