@@ -29,6 +29,11 @@ class Language(StrEnum):
         """True where a compiler produces a shared object with a C entry point before anything runs."""
         return self in (Language.CUDA, Language.CPP)
 
+    @property
+    def compiles_anywhere(self) -> bool:
+        """True where a kernel can be compiled for a device that is not there; others are compiled by running them."""
+        return self.is_compiled or self is Language.CUTE
+
 
 class HardwareName(StrEnum):
     """A class of device with one rate table."""

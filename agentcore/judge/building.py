@@ -13,12 +13,14 @@ from pathlib import Path
 
 from agentcore.build import Build, build
 from agentcore.build.carried import carried
+from agentcore.build.cute import compile_cute
+from agentcore.build.frameworks import framework_version
 from agentcore.judge.findings import Findings
 from agentcore.judge.request import EvaluationRequest
 from agentcore.judge.result import BuildReport
 from agentcore.official.extension import build_extension
 from agentcore.sandbox import Sandbox, find_sandbox
-from agentcore.vocabulary import CheckName
+from agentcore.vocabulary import CheckName, Language
 
 
 def build_kernel(
@@ -27,10 +29,11 @@ def build_kernel(
     """The compiler's report, and what to load: a shared object, a directory with a kernel.py, or None after a failure.
 
     Records ``compiles``, ``in-time`` and, for what the file itself shows, ``language-rules``. Raises what
-    ``agentcore.build.build`` and, for an official solution, ``build_extension`` raise.
+    ``agentcore.build.build`` and, for an official solution, ``build_extension`` raise, and FrameworkMissing.
     """
     language = request.language
     if not language.is_compiled:
+        framework_version(language)
         if (request.kernel_dir / language.source_name).is_file():
             return None, request.kernel_dir
         findings.fail(CheckName.COMPILES, f"{language.source_name} is missing")
@@ -47,6 +50,19 @@ def build_kernel(
         findings.fail(CheckName.LANGUAGE_RULES, f"the built kernel carries {foreign}")
         return built.report, None
     return built.report, built.artifact
+
+
+def compile_kernel(request: EvaluationRequest, sandbox: Sandbox, findings: Findings) -> BuildReport | None:
+    """Compile and load nothing, for a language that compiles anywhere. Records what :func:`build_kernel` does."""
+    if request.language is not Language.CUTE:
+        return build_kernel(request, sandbox, findings)[0]
+    request.progress("compiling")
+    built = compile_cute(request.kernel_dir, request.problem, request.hardware, sandbox)
+    if built.timed_out:
+        findings.fail(CheckName.IN_TIME, built.report.log[:300])
+    else:
+        findings.record(CheckName.COMPILES, built.report.ok, first_error(built.report))
+    return built.report
 
 
 @contextlib.contextmanager

@@ -92,7 +92,7 @@ def _judge_candidate(arguments: argparse.Namespace, problem: Problem, kernel: Ca
     check_pair(kernel.language, hardware)
     if kernel.official is not None and not is_made_for(kernel.official, hardware):
         print(f"  target_hardware does not name {hardware}: judged on it all the same", file=sys.stderr)
-    if arguments.compile_only or (kernel.language.is_compiled and not is_here(hardware)):
+    if arguments.compile_only or (kernel.language.compiles_anywhere and not is_here(hardware)):
         return _compile(arguments, problem, hardware, kernel)
     given = read_result(Path(arguments.baseline)) if arguments.baseline not in ("auto", "none") else None
     request = EvaluationRequest(

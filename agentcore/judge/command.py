@@ -56,7 +56,8 @@ def judge_for(hardware: HardwareName, cache_dir: Path) -> Judge:
 
 def check_pair(language: Language, hardware: HardwareName) -> None:
     """Raises CannotRun where kernels of ``language`` cannot run on ``hardware``."""
-    if (language is Language.CPP and hardware.is_gpu) or (language is Language.CUDA and not hardware.is_gpu):
+    on_gpus_only = (Language.CUDA, Language.TRITON, Language.CUTE)
+    if (language is Language.CPP and hardware.is_gpu) or (language in on_gpus_only and not hardware.is_gpu):
         raise CannotRun(f"{language} kernels do not run on {hardware}; give another --language or --hardware")
 
 

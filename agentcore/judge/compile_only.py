@@ -11,13 +11,13 @@ import platform
 import time
 from datetime import UTC, datetime
 
-from agentcore.judge.building import build_kernel, kernel_digest
+from agentcore.judge.building import compile_kernel, kernel_digest
 from agentcore.judge.findings import Findings
 from agentcore.judge.request import EvaluationRequest
 from agentcore.judge.result import BuildReport, EnvironmentStamp, EvaluationResult
 from agentcore.judge.version import HARNESS_VERSION
 from agentcore.sandbox import find_sandbox
-from agentcore.vocabulary import CheckName, HardwareName, Language
+from agentcore.vocabulary import CheckName, HardwareName
 
 log = logging.getLogger(__name__)
 
@@ -26,17 +26,19 @@ class NothingToCompile(ValueError):
     """The language has no step that could be taken without its device; the message says what to do instead."""
 
 
-def require_compiler(language: Language, hardware: HardwareName) -> None:
-    """Raises NothingToCompile unless a kernel of this language can be compiled for ``hardware`` on any host."""
-    if not language.is_compiled:
+def require_compiler(request: EvaluationRequest) -> None:
+    """Raises NothingToCompile unless the kernel can be compiled on a host without the hardware it is for."""
+    language = request.language
+    if not language.compiles_anywhere or (request.official is not None and not language.is_compiled):
         raise NothingToCompile(
-            f"{language} kernels are compiled by running them, so without a {hardware} nothing can be said about one"
+            f"{language} kernels are compiled by running them, so without a {request.hardware} nothing can be said"
+            " about one"
         )
 
 
 def compile_only(request: EvaluationRequest) -> EvaluationResult:
     """Build one kernel for ``request.hardware``. Raises NothingToCompile; whatever else goes wrong is a verdict."""
-    require_compiler(request.language, request.hardware)
+    require_compiler(request)
     findings, report, sandbox_kind = Findings(), None, ""
     started_at, begun = datetime.now(UTC), time.perf_counter()
     try:
@@ -46,7 +48,7 @@ def compile_only(request: EvaluationRequest) -> EvaluationResult:
             findings.skip(CheckName.SANDBOXED, "no sandbox, by explicit setting")
         else:
             findings.record(CheckName.SANDBOXED, True)
-        report, _ = build_kernel(request, sandbox, findings)
+        report = compile_kernel(request, sandbox, findings)
     except Exception as error:
         # Ours to mend: a missing compiler, a full disk, no sandbox.
         log.exception("compiling %s for %s failed", request.problem.name, request.hardware)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from django.contrib import admin, messages
 
-from agentcore.vocabulary import HardwareName
+from agentcore.vocabulary import HardwareName, Language
 from portal.attempts.models import Attempt
-from portal.evaluations.compiling import COMPILED
 from portal.evaluations.models import Evaluation
 from portal.evaluations.rerun import rerun_attempt
 from portal.readonly import ReadOnlyAdmin
@@ -35,10 +34,11 @@ class AttemptAdmin(ReadOnlyAdmin):
         # Not at import: the git store wants git, and a command that says git is missing must start without it.
         from portal.attempts.intake import schedule
 
+        compilable = [Language.CUDA.value, Language.CUTE.value]
         rows = [
             schedule(attempt, hardware, kind=Evaluation.Kind.COMPILE, reason=f"asked for by {request.user}",
                      keep_current=True)
-            for attempt in queryset.filter(language__in=COMPILED).select_related("problem", "agent")
+            for attempt in queryset.filter(language__in=compilable).select_related("problem", "agent")
             for hardware in HardwareName if hardware.is_gpu
         ]
         self.message_user(request, f"{len(rows)} compile-only evaluations are queued or done.", messages.SUCCESS)

@@ -19,9 +19,6 @@ from portal.events.models import log as log_event
 COMPILING = "compile"
 """The cluster for compile-only evaluations of every hardware class: they need a compiler, and no device."""
 
-COMPILED = frozenset({Language.CUDA, Language.CUTE})
-"""Languages that can be compiled for a GPU without one."""
-
 _JOINED = "fleet.joined"
 
 
@@ -52,7 +49,7 @@ def is_measured(hardware: HardwareName) -> bool:
 
 def kind_for(language: Language | str, hardware: HardwareName) -> str:
     """What to ask for when an attempt is pushed: a measurement, or compiling only where nobody could measure it."""
-    if Language(language) in COMPILED and not is_measured(hardware):
+    if Language(language).compiles_anywhere and not is_measured(hardware):
         return Evaluation.Kind.COMPILE
     return Evaluation.Kind.MEASURE
 

@@ -127,6 +127,8 @@ def test_the_problems_own_baseline_is_judged_once_and_scores_are_shown(
         ({"baseline": "/nowhere/b.json"}, "/nowhere/b.json cannot be read: No such file"),
         ({"hardware": "h200"}, "cpp kernels do not run on h200"),
         ({"language": "cuda"}, "cuda kernels do not run on cpu"),
+        ({"language": "triton"}, "triton kernels do not run on cpu"),
+        ({"language": "cute"}, "cute kernels do not run on cpu"),
     ],
 )
 def test_what_cannot_be_done_is_said_in_a_line_with_status_two(

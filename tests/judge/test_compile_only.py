@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from agentcore.build.frameworks import FrameworkMissing, framework_version
 from agentcore.build.toolchain import ToolMissing, find_tool
 from agentcore.cli import main
 from agentcore.judge import devices
@@ -18,6 +19,7 @@ from agentcore.judge.result import EvaluationResult
 from agentcore.problems import load_problem
 from agentcore.sandbox import Sandbox
 from agentcore.vocabulary import CheckName, CheckStatus, HardwareName, Language, Verdict
+from tests.build.test_cute import KERNEL as CUTE_KERNEL
 from tests.judge.conftest import DOUBLE, failing, workload, write_kernel, write_problem
 
 HONEST = """
@@ -95,6 +97,29 @@ def test_a_host_without_the_compiler_is_an_infrastructure_fault(
     monkeypatch.setattr("agentcore.build.toolchain.find_tool", missing)
     result = compiled(HONEST)
     assert result.verdict is Verdict.INFRA_ERROR and "nvcc is not on PATH" in result.message
+
+
+def test_a_host_without_cutlass_is_told_of_the_extra(
+    compiled: Callable[..., EvaluationResult], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def missing(_: Language) -> str:
+        raise FrameworkMissing("cute kernels need nvidia-cutlass-dsl; pip install 'kernelyard[cute]'")
+
+    monkeypatch.setattr("agentcore.build.cute.framework_version", missing)
+    result = compiled("def run(x, y):\n    pass\n", Language.CUTE)
+    assert result.verdict is Verdict.INFRA_ERROR and "kernelyard[cute]" in result.message
+
+
+def test_a_cute_kernel_is_compiled_where_cutlass_is(compiled: Callable[..., EvaluationResult]) -> None:
+    try:
+        framework_version(Language.CUTE)
+    except FrameworkMissing as error:
+        pytest.skip(str(error))
+    result = compiled(CUTE_KERNEL, Language.CUTE)
+    assert result.verdict is Verdict.COMPILED, result.message
+    assert result.build is not None and result.build.resources and result.workloads == []
+    wrong = compiled(CUTE_KERNEL.replace("x[at]", "absent[at]"), Language.CUTE)
+    assert wrong.verdict is Verdict.COMPILE_ERROR and "absent" in wrong.message
 
 
 @pytest.mark.parametrize("language", [Language.TORCH, Language.TRITON])

@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
+from agentcore.build.frameworks import FrameworkMissing
 from agentcore.judge.result import EvaluationResult
 from agentcore.judge.session import LOG_BYTES
 from agentcore.vocabulary import CheckName, Language, Verdict
@@ -46,6 +47,18 @@ def test_a_directory_without_its_source_is_a_compile_error(bench: Bench) -> None
         (directory / language.source_name).rename(directory / "other.txt")
         result = bench.judge_directory(directory, problem, language)
         assert result.verdict is Verdict.COMPILE_ERROR and language.source_name in result.message
+
+
+def test_a_language_whose_package_this_host_lacks_is_the_hosts_fault(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def missing(language: Language) -> str:
+        raise FrameworkMissing(f"{language} kernels need what this host lacks")
+
+    monkeypatch.setattr("agentcore.judge.building.framework_version", missing)
+    result = bench.judge_kernel("def run(x, y):\n    pass\n", language=Language.TRITON)
+    assert result.verdict is Verdict.INFRA_ERROR and failing(result) == {CheckName.INFRASTRUCTURE}
+    assert "triton kernels need what this host lacks" in result.message
 
 
 def test_a_status_other_than_zero_is_a_runtime_error_with_its_number(bench: Bench) -> None:

@@ -1,0 +1,39 @@
+"""What a language's package is called, and that a host without it is told what to install."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from importlib import metadata
+
+import pytest
+
+from agentcore.build.frameworks import FrameworkMissing, framework_version
+from agentcore.vocabulary import Language
+
+
+@pytest.fixture(autouse=True)
+def fresh() -> Iterator[None]:
+    framework_version.cache_clear()
+    yield
+    framework_version.cache_clear()
+
+
+@pytest.mark.parametrize(
+    ("language", "remedy"), [(Language.CUTE, r"pip install 'kernelyard\[cute\]'"), (Language.TRITON, "install triton")]
+)
+def test_a_host_without_the_package_is_told_which_one(
+    monkeypatch: pytest.MonkeyPatch, language: Language, remedy: str
+) -> None:
+    def absent(name: str) -> str:
+        raise metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(metadata, "version", absent)
+    with pytest.raises(FrameworkMissing, match=rf"{language} kernels need .*, which this host lacks; .*{remedy}"):
+        framework_version(language)
+    for other in (Language.CPP, Language.CUDA, Language.TORCH):
+        assert framework_version(other) == ""
+
+
+def test_a_package_that_is_here_is_named_with_its_version(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(metadata, "version", lambda name: {"nvidia-cutlass-dsl": "9.9"}[name])
+    assert framework_version(Language.CUTE) == "nvidia-cutlass-dsl 9.9"
