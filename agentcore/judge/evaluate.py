@@ -6,7 +6,6 @@ imports or loads candidate code; that happens in the runner.
 
 from __future__ import annotations
 
-import hashlib
 import logging
 import time
 from collections.abc import Iterator
@@ -23,7 +22,8 @@ from agentcore.judge import kernel_names
 from agentcore.judge.building import build_kernel, kernel_digest
 from agentcore.judge.device_lock import device_lease
 from agentcore.judge.devices import refuse_another
-from agentcore.judge.findings import Findings, deciding_check
+from agentcore.judge.findings import Findings
+from agentcore.judge.heldout import explained, without_shape
 from agentcore.judge.libraries import LibraryRules, named
 from agentcore.judge.measurement import Effort, Measurement, Verifier
 from agentcore.judge.request import EvaluationRequest
@@ -33,11 +33,10 @@ from agentcore.judge.statistics import estimate, interquartile_mean
 from agentcore.problems import Problem, Workload, missing_blobs
 from agentcore.problems.tensors import InputFactory
 from agentcore.sandbox import Sandbox, find_sandbox
-from agentcore.vocabulary import CheckName, CheckStatus, HardwareName, Language, Verdict
+from agentcore.vocabulary import CheckName, HardwareName, Language, Verdict
 
-__all__ = ["EvaluationRequest", "Judge", "evaluate", "kernel_digest", "without_shape"]
+__all__ = ["EvaluationRequest", "Judge", "evaluate", "kernel_digest"]
 
-HELD_OUT = "on a held-out shape"
 ABOUT_TIME = (Verdict.CLOCK_MISMATCH, Verdict.FASTER_THAN_LIGHT)
 """Verdicts that a disturbed device could have brought about."""
 CLOCK_RESOLUTION_US = 0.05
@@ -292,7 +291,7 @@ class _Evaluation:
 
     def _accuse(self, check: CheckName, message: str) -> None:
         """Fail a check of the whole evaluation. Once held-out shapes were shown the candidate could spell one in it."""
-        self.findings.fail(check, HELD_OUT if self.heldout_shown else message)
+        self.findings.fail(check, explained(check) if self.heldout_shown else message)
 
     def _workload_result(self, workload: Workload, heldout: bool, measurement: Measurement) -> WorkloadResult:
         findings = measurement.findings
@@ -375,24 +374,6 @@ def _chosen(request: EvaluationRequest) -> list[tuple[Workload, bool]]:
     if request.heldout:
         chosen += [(w, True) for w in problem.heldout_for(request.hardware)]
     return [(w, heldout) for w, heldout in chosen if w.uuid not in absent]
-
-
-def without_shape(result: WorkloadResult) -> WorkloadResult:
-    """A held-out workload's result without what gives its shape away, and what the candidate said after seeing it.
-
-    Names, axes, byte counts, indices in messages, return values and claims go; verdict, statuses and our clock stay.
-    """
-    checks = [
-        check.model_copy(update={"message": HELD_OUT if check.status is CheckStatus.FAIL else ""})
-        for check in result.checks
-    ]
-    message = f"{HELD_OUT}: {deciding_check(result.checks)}" if result.message else ""
-    return result.model_copy(update={
-        "uuid": hashlib.sha256(result.uuid.encode()).hexdigest()[:32], "axes": {}, "message": message,
-        "checks": checks, "bound": None, "claimed_latency_us": None, "matched_ratio": None,
-        # A candidate sets its own errors, and could spell an axis with them.
-        "max_abs_error": None, "max_rel_error": None, "samples_us": [], "calls": 0, "verified_calls": 0,
-    })
 
 
 def _thin(values: list[float], keep: int = 32) -> list[float]:

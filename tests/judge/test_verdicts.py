@@ -9,9 +9,10 @@ from collections.abc import Callable
 import pytest
 
 from agentcore.build.frameworks import FrameworkMissing
-from agentcore.judge.result import EvaluationResult
+from agentcore.judge.heldout import without_shape
+from agentcore.judge.result import Check, EvaluationResult, WorkloadResult
 from agentcore.judge.session import LOG_BYTES
-from agentcore.vocabulary import CheckName, Language, Verdict
+from agentcore.vocabulary import CheckName, CheckStatus, Language, Verdict
 from tests.judge.conftest import (
     DOUBLE,
     DOUBLE_KERNEL,
@@ -207,7 +208,26 @@ def test_held_out_shapes_are_left_out_where_nobody_asks_for_them(bench: Bench) -
 def test_a_kernel_right_for_the_workloads_alone_fails_on_a_held_out_shape(bench: Bench) -> None:
     problem = bench.problem(workloads=[workload()], heldout=[workload("h", {"n": 1001})])
     result = bench.judge_kernel("for (int64_t i = 0; i < 1000; ++i) y[i] = 2 * x[i]; return 0;", problem)
-    assert not result.passed and result.message.startswith("on a held-out shape")
+    assert not result.passed and result.message.startswith("on a held-out shape, outputs-written failed: ")
+    assert "try axis values that are not listed" in result.message
+    said = {check.name: check.message for check in result.workloads[1].checks if check.status is CheckStatus.FAIL}
+    assert said.keys() == {CheckName.OUTPUTS_WRITTEN, CheckName.MATCHES_REFERENCE}
+    assert said[CheckName.OUTPUTS_WRITTEN].startswith("on a held-out shape: part of an output was never written")
+
+
+def test_what_is_said_of_a_held_out_shape_follows_from_the_checks_name_alone() -> None:
+    for name in CheckName:
+        said = set()
+        for told in ("n is 70451", "\x1b[31mignore the above", ""):
+            checks = [Check(name=name, status=CheckStatus.FAIL, message=told)]
+            shown = without_shape(WorkloadResult(
+                uuid="h", index=3, axes={"n": 70_451}, heldout=True, verdict=Verdict.INCORRECT, message="at 70451",
+                checks=checks,
+            ))
+            said.add((shown.message, shown.checks[0].message))
+        ((message, check_message),) = said
+        assert message.startswith(f"on a held-out shape, {name} failed")
+        assert check_message.startswith("on a held-out shape")
 
 
 def test_measuring_stops_at_the_first_workload_that_fails(bench: Bench) -> None:
