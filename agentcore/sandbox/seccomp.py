@@ -40,6 +40,7 @@ _CALLS: dict[str, tuple[int | None, int | None]] = {
     "kexec_load": (246, 104),
     "keyctl": (250, 219),
     "lookup_dcookie": (212, 18),
+    "memfd_secret": (447, 447),
     "modify_ldt": (154, None),
     "mount": (165, 40),
     "mount_setattr": (442, 442),
@@ -50,6 +51,7 @@ _CALLS: dict[str, tuple[int | None, int | None]] = {
     "nfsservctl": (180, 42),
     "open_by_handle_at": (304, 265),
     "open_tree": (428, 428),
+    "open_tree_attr": (467, 467),
     "perf_event_open": (298, 241),
     "pidfd_getfd": (438, 438),
     "pivot_root": (155, 41),
@@ -80,8 +82,13 @@ _ABSENT: dict[str, tuple[int, int]] = {
     "io_uring_setup": (425, 425),
     "io_uring_enter": (426, 426),
     "io_uring_register": (427, 427),
+    # System V objects hold memory that no process has open or mapped.
+    "msgget": (68, 186),
+    "semget": (64, 190),
+    "shmget": (29, 194),
 }
 _CLONE = (56, 220)
+_CLOSE_RANGE = (436, 436)
 _SOCKET = (41, 198)
 _FCNTL = (72, 25)
 _IOCTL = (16, 29)
@@ -89,6 +96,8 @@ _IOCTL = (16, 29)
 _SENDERS = (((62, 129), 1), ((200, 130), 1), ((234, 131), 2), ((129, 138), 1), ((297, 240), 2), ((424, 424), 1))
 
 _NEW_NAMESPACES = 0x00020000 | 0x02000000 | 0x04000000 | 0x08000000 | 0x10000000 | 0x20000000 | 0x40000000
+_CLONE_THREAD, _CLONE_FILES = 0x00010000, 0x00000400
+_CLOSE_RANGE_UNSHARE = 2
 _FAMILIES = (1, 2, 10, 16)  # unix, inet, inet6, netlink: all confined by the network namespace, unlike vsock and alg
 _F_SETSIG = 10
 # TIOCSTI, TIOCLINUX, TIOCSIG; TIOCSCTTY, TIOCSPTLCK, TIOCGPTPEER (a terminal's hang-up sends SIGCONT)
@@ -146,10 +155,16 @@ def filter_program(machine: str | None = None) -> bytes:
             _argument(0),
             _op(_JSET, _NEW_NAMESPACES, 0, 1),
             _refuse(errno.EPERM),
+            # A thread with descriptors of its own would have memory files that its process does not show.
+            _op(_JSET, _CLONE_FILES, 2, 0),
+            _op(_JSET, _CLONE_THREAD, 0, 1),
+            _refuse(errno.EPERM),
             _op(_AND, 0xFF),  # the signal the parent gets at the child's end
             *_refuse_any((_SIGCONT,), errno.EPERM),
         ],
     )
+    unshares = [_argument(2), _op(_JSET, _CLOSE_RANGE_UNSHARE, 0, 1), _refuse(errno.EPERM)]
+    program += _for_call(_CLOSE_RANGE[column], unshares)
     allowed = [_op(_JEQ, family, len(_FAMILIES) - index, 0) for index, family in enumerate(_FAMILIES)]
     program += _for_call(_SOCKET[column], [_argument(0), *allowed, _refuse(errno.EAFNOSUPPORT)])
     program += _for_call(_FCNTL[column], [_argument(1), *_refuse_any((_F_SETSIG,), errno.EPERM)])

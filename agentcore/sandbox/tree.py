@@ -20,6 +20,9 @@ import time
 
 GONE = (ProcessLookupError, FileNotFoundError)
 _STOPPED = frozenset(b"TZXx")
+_UNINTERRUPTIBLE = ord("D")
+_VFORK, _CLONE = {"x86_64": (b"58", b"56"), "aarch64": (None, b"220")}.get(os.uname().machine, (None, None))
+_CLONE_VFORK = 0x00004000
 _PF_EXITING = 4
 _KIB = 1024
 LOOK_EVERY_S = 0.05
@@ -77,16 +80,30 @@ def members(init_pid: int) -> list[int]:
 
 
 def is_stopped(pid: int) -> bool:
-    """True if every thread of the process is stopped, dead or a zombie."""
+    """True if every thread of the process is stopped, dead, a zombie, or waits for the child of a vfork.
+
+    Such a thread takes no signal before its child, which is in the tree too, has run on; nor does it run before that.
+    """
     try:
         for thread in os.listdir(f"/proc/{pid}/task"):
             with contextlib.suppress(*GONE):
                 stat = read_proc(f"/proc/{pid}/task/{thread}/stat")
-                if stat[stat.rindex(b")") + 2] not in _STOPPED:
+                state = stat[stat.rindex(b")") + 2]
+                if state not in _STOPPED and not (state == _UNINTERRUPTIBLE and _in_vfork(pid, thread)):
                     return False
     except GONE:
         return True
     return True
+
+
+def _in_vfork(pid: int, thread: str) -> bool:
+    try:
+        call = read_proc(f"/proc/{pid}/task/{thread}/syscall").split()
+    except OSError:
+        return False
+    if call[0] == _VFORK:
+        return True
+    return call[0] == _CLONE and bool(int(call[1], 16) & _CLONE_VFORK)
 
 
 def is_ending(pid: int) -> bool:
@@ -189,13 +206,21 @@ class MemoryGauge:
     def _private_mounts(self) -> tuple[int, set[str]]:
         """Bytes in the private file systems, and the names of their devices. Without namespaces they are the host's."""
         used, devices = 0, set()
-        for mount in _PRIVATE_MOUNTS if self.namespaced else ():
+        for mount in _PRIVATE_MOUNTS if self.namespaced and self._has_own_root() else ():
             with contextlib.suppress(OSError):
                 place = f"/proc/{self.root}/root/{mount}"
                 state = os.statvfs(place)
                 used += (state.f_blocks - state.f_bfree) * state.f_frsize
                 devices.add(_device_name(os.stat(place).st_dev))
         return used, devices
+
+
+    def _has_own_root(self) -> bool:
+        """Not before the sandbox is made: until then the host's /tmp is what is there."""
+        try:
+            return not os.path.samestat(os.stat(f"/proc/{self.root}/root"), os.stat("/"))
+        except OSError:
+            return False
 
 
 def available_bytes() -> int:

@@ -114,6 +114,14 @@ SYSTEM_CALLS = {
     "a timer that could undo a stop": "libc.syscall(222 if x86 else 107, 0, 0, 0)",
     "a descriptor that could undo a stop": "libc.fcntl(0, 10, 18)",
     "typing into a terminal": "libc.ioctl(0, 0x5412, b'x')",
+    "System V shared memory": "libc.shmget(0, 4096, 0o1600)",
+    "System V messages": "libc.msgget(0, 0o1600)",
+    "System V semaphores": "libc.semget(0, 1, 0o1600)",
+    "POSIX message queues": "libc.syscall(240 if x86 else 180, b'q', 0o102, 0o600, 0)",
+    "memory that not even the kernel sees": "libc.syscall(447, 0)",
+    "a thread with descriptors of its own": "libc.syscall(56 if x86 else 220, 0x10000 | 0x800 | 0x100, 0, 0, 0, 0)",
+    "a thread's descriptors made its own": "libc.syscall(436, 1000, 1001, 2)",
+    "open_tree_attr": "libc.syscall(467, -100, b'/', 1, 0, 0)",
     "chroot": "libc.chroot(b'/tmp')",
     "setns": "libc.setns(0, 0)",
     "name_to_handle_at": "libc.name_to_handle_at(-100, b'/', 0, 0, 0)",
@@ -143,6 +151,102 @@ libc = ctypes.CDLL(None, use_errno=True)
 print(libc.syscall(0x40000000 | 39), ctypes.get_errno())
 """)
     assert done.stdout.split() == [b"-1", str(errno.ENOSYS).encode()]
+
+
+def test_there_is_no_way_to_a_user_namespace(python):
+    """Not in any spelling of the call; where there is one (an ordinary user's sandbox) it is used up as well."""
+    done = python("""
+import ctypes, os
+libc = ctypes.CDLL(None, use_errno=True)
+print(os.readlink("/proc/self/ns/user"), os.readlink("/proc/1/ns/user") if os.access("/proc/1/ns", os.R_OK) else "-")
+before = os.readlink("/proc/self/ns/user")
+for flags in (0x10000000, 0x10000000 | 0x00020000, 0x10000000 | 0x20000000 | 0x40000000):
+    assert libc.unshare(flags) == -1, hex(flags)
+    for call, *arguments in ((56, flags | 17), (435, 0, 88), (308, 0, 0x10000000)):
+        assert libc.syscall(call, *arguments, 0, 0, 0) == -1, (call, hex(flags))
+assert os.readlink("/proc/self/ns/user") == before
+for file in ("/proc/self/uid_map", "/proc/self/setgroups", "/proc/sys/user/max_user_namespaces"):
+    try:
+        fd = os.open(file, os.O_WRONLY)
+        os.write(fd, b"0 0 1"); print("wrote", file)
+    except OSError: pass
+for number in (0, 1, 1000):
+    for change in (os.setuid, os.setgid):
+        if number in (os.getuid(), os.getgid()): continue
+        try: change(number); print("became", number)
+        except OSError: pass
+""")
+    assert done.returncode == 0, done.stderr
+    assert b"wrote" not in done.stdout and b"became" not in done.stdout
+
+
+def test_no_device_node_can_be_made_or_found_but_the_harmless_ones(python):
+    done = python("""
+import os, stat
+print(*sorted(name for name in os.listdir("/dev") if stat.S_ISCHR(os.stat("/dev/" + name).st_mode)
+              and not name.startswith("std")))
+for place in ("/tmp", "/dev/shm"):
+    for kind, number in ((stat.S_IFBLK, os.makedev(8, 0)), (stat.S_IFCHR, os.makedev(1, 1))):
+        try: os.mknod(place + "/node", kind | 0o666, number); print("made", place)
+        except OSError: pass
+found = []
+for root in ("/usr", "/tmp", "/proc/self/root/etc"):
+    for here, _, names in os.walk(root):
+        found += [here + "/" + name for name in names[:50] if stat.S_ISBLK(os.lstat(here + "/" + name).st_mode)]
+print(found)
+""")
+    assert done.stdout.decode().splitlines() == ["full null random urandom zero", "[]"], done.stderr
+
+
+def test_nothing_that_is_run_gains_privileges(python):
+    """Not by a set-uid program of the host, nor by file capabilities."""
+    done = python("""
+import os, subprocess
+for path in ("/usr/bin/su", "/usr/bin/passwd", "/usr/bin/mount", "/usr/bin/newuidmap", "/usr/bin/ping"):
+    if not os.access(path, os.X_OK): continue
+    subprocess.run([path, "--version"], capture_output=True)
+    print(path, bool(os.statvfs(path).f_flag & os.ST_NOSUID), bool(os.statvfs(path).f_flag & os.ST_RDONLY))
+print("looked")
+""")
+    assert b"looked" in done.stdout and b"False" not in done.stdout, done.stdout + done.stderr
+
+
+def test_no_mount_can_be_changed_and_all_but_the_private_ones_are_read_only(python, tmp_path):
+    shown = tmp_path / "shown"
+    shown.mkdir(mode=0o755)
+    done = python("print(open('/proc/self/mountinfo').read())", readable=[shown])
+    writable = set()
+    for line in done.stdout.decode().splitlines():
+        if line:
+            fields = line.split(" - ")[0].split()
+            place, options = fields[4], fields[5].split(",")
+            assert "nosuid" in options or place.startswith("/dev/"), line
+            if "rw" in options:
+                writable.add(place)
+    assert writable - {f"/dev/{name}" for name in ("null", "zero", "full", "random", "urandom")} == {
+        "/tmp", "/dev/shm", "/proc"
+    }
+
+
+def test_of_the_hosts_settings_none_can_be_written(python):
+    done = python("""
+import os
+def write(path, value):
+    fd = os.open(path, os.O_WRONLY)
+    try: os.write(fd, value)
+    finally: os.close(fd)
+wrote = []
+for root, _, names in os.walk("/proc/sys"):
+    for name in names:
+        path = os.path.join(root, name)
+        try: write(path, open(path, "rb").read(4096)); wrote.append(path)
+        except OSError: pass
+for path, value in (("sysrq-trigger", b""), ("irq/default_smp_affinity", b"1"), ("self/oom_score_adj", b"-1000")):
+    try: write("/proc/" + path, value); wrote.append(path)
+    except OSError: pass
+print(wrote)
+""")
+    assert done.stdout == b"[]\n", done.stderr
 
 
 def test_threads_processes_and_ordinary_sockets_still_work(python):

@@ -361,6 +361,27 @@ while True:
             time.sleep(0.003)
 
 
+def test_a_process_that_waits_for_its_vforked_child_counts_as_stopped(sandbox):
+    """Python's subprocess and posix_spawn may leave one at any moment: nobody is to be accused of that."""
+    program = """
+import os, signal, subprocess, sys, threading
+def spawn():
+    while True: subprocess.run(["/bin/true"])
+threads = [threading.Thread(target=spawn) for _ in range(3)]
+for thread in threads: thread.start()
+print("ready", flush=True)
+"""
+    with sandbox.popen([*PYTHON, program], stdout=subprocess.PIPE, limits=Limits(wall_s=60)) as process:
+        assert process.stdout.readline() == b"ready\n"
+        for _ in range(150):
+            assert process.freeze(timeout=3)
+            before = process.cpu_ns()
+            time.sleep(0.002)
+            assert process.is_frozen() and process.cpu_ns() == before
+            process.thaw()
+            time.sleep(0.001)
+
+
 @pytest.mark.parametrize("limit", [2, 10, 1000])
 def test_a_capture_keeps_head_and_tail(limit):
     with BoundedCapture(limit) as capture:
