@@ -14,9 +14,10 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from cuda.bindings import driver as cu
 
 from agentcore.judge.cuda_batches import BatchTimes, is_flushed, open_pair, pairs
-from agentcore.judge.cuda_buffers import CudaBuffers
+from agentcore.judge.cuda_buffers import CudaBuffers, check
 from agentcore.judge.device_page import DevicePage
 from agentcore.judge.gaps import Expected
 from agentcore.judge.layout import Layout, Parameter
@@ -79,7 +80,13 @@ class CudaTarget:
         return self.telemetry.device["device_uuid"]
 
     def flush(self) -> None:
-        """Read twice the L2 through from the judge's own context: what it has just written leaves the cache."""
+        """Read twice the L2 through from the judge's own context: what it has just written leaves the cache.
+
+        Lines that a candidate asked to be kept lose that privilege first.
+        """
+        (code,) = cu.cuCtxResetPersistingL2Cache()
+        if code != cu.CUresult.CUDA_ERROR_NOT_SUPPORTED:
+            check((code,))
         self._flush.sum()
         torch.cuda.synchronize()
 
