@@ -228,12 +228,15 @@ def ranges(numbers: Sequence[int]) -> str:
     return text.label(", ".join(parts), 80) or formatting.NOTHING
 
 
+_DONE = {"measure": "measured", "compile": "compiled only", "sanitize": "sanitized", "compare": "compared"}
+
+
 def evaluations(rows: Any, **more: Any) -> Table:
     """Evaluations, whatever their state."""
     columns = [
         Column("id", "evaluation", lambda e: e.pk, lambda v, _: f"#{v}", link=lambda e: e.get_absolute_url()),
         Column("hardware", "hardware", lambda e: e.hardware),
-        Column("kind", "what", lambda e: e.get_kind_display()),
+        Column("kind", "what", lambda e: e.get_kind_display(), lambda _, e: _DONE[e.kind]),
         Column("state", "state", lambda e: e.state, tables.badge),
         Column("verdict", "verdict", lambda e: e.verdict or None,
                lambda v, r: tables.badge(v, r) if v else formatting.NOTHING),

@@ -77,9 +77,9 @@ def rivals_table(evaluation: Evaluation, rows: Sequence[Rival]) -> Table | None:
         Column("ratio", "times as fast", lambda r: r.comparison.ratio, tables.times, numeric=True, term="speedup"),
         Column("interval", "interval", lambda r: versus.interval(r.comparison), lambda v, _: v, numeric=True,
                term="interval", css="soft"),
-        Column("note", "note", lambda r: r.said or None, css="grow soft"),
+        Column("note", "note", lambda r: r.said or None, css="grow soft", visible=any(r.said for r in rows)),
     ]
-    return Table("against", "Faster than what was there?", columns, rows, compact=True) if rows else None
+    return Table("against", "Faster than what was there?", columns, rows) if rows else None
 
 
 def _compare_url(old: Evaluation, new: Evaluation) -> str:

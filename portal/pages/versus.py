@@ -37,7 +37,7 @@ def workloads_table(comparison: Comparison) -> Table:
         *_workload_columns(),
         Column("a_us", "A (µs)", lambda w: w.old_us, tables.microseconds, numeric=True, term="latency"),
         Column("b_us", "B (µs)", lambda w: w.new_us, tables.microseconds, numeric=True, term="latency"),
-        *_ratio_columns(),
+        *_ratio_columns("A / B"),
     ]
     return Table("comparison", "Per workload: above 1× B is faster", columns, comparison.workloads,
                  empty="There is nothing to compare: both attempts need a passed evaluation with workloads in common.")
@@ -45,7 +45,7 @@ def workloads_table(comparison: Comparison) -> Table:
 
 def paired_table(found: PairedComparison) -> Table:
     """An A/B comparison per workload, over its rounds."""
-    columns = [*_workload_columns(), *_ratio_columns()]
+    columns = [*_workload_columns(), *_ratio_columns("old / new")]
     return Table("paired", f"Measured in turn, {len(found.rounds)} rounds: above 1× the new kernel is faster", columns,
                  found.workloads, empty="No round in which both passed.")
 
@@ -81,9 +81,9 @@ def _workload_columns() -> Sequence[Column]:
     )
 
 
-def _ratio_columns() -> Sequence[Column]:
+def _ratio_columns(title: str) -> Sequence[Column]:
     return (
-        Column("ratio", "A / B", lambda w: w.ratio, _ratio, numeric=True, term="speedup"),
+        Column("ratio", title, lambda w: w.ratio, _ratio, numeric=True, term="speedup"),
         Column("interval", "interval", interval, lambda v, _: v, numeric=True, term="interval", css="soft"),
         Column("change", "change", lambda w: w.change.value, tables.badge, term="unproven"),
     )
