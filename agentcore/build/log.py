@@ -22,8 +22,12 @@ _CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u2
 
 def clean_log(raw: bytes) -> str:
     """The text of a log: invalid UTF-8 replaced, line ends made ``\\n``, escape sequences and controls removed."""
-    text = raw.decode("utf-8", "replace").replace("\r\n", "\n").replace("\r", "\n")
-    return _CONTROLS.sub("", _ESCAPES.sub("", text)).strip("\n")
+    return clean_text(raw.decode("utf-8", "replace")).strip("\n")
+
+
+def clean_text(text: str) -> str:
+    """``text`` with line ends made ``\n`` and without what a terminal would obey: escape sequences, controls."""
+    return _CONTROLS.sub("", _ESCAPES.sub("", text.replace("\r\n", "\n").replace("\r", "\n")))
 
 
 def bounded_log(text: str) -> tuple[str, bool]:

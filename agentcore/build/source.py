@@ -16,6 +16,9 @@ MAX_FILE_BYTES = 1 << 20
 MAX_TOTAL_BYTES = 4 << 20
 MAX_DEPTH = 8
 _GENERATED_HEADER = "problem.h"
+_PRECOMPILED = (".gch", ".pch")
+"""A file of such a name, or any file in a directory of one, compilers read in the place of the header: the kernel would
+not be built from its source."""
 
 
 class SourceError(ValueError):
@@ -40,8 +43,8 @@ def read_source(directory: Path, language: Language) -> dict[str, bytes]:
 def read_tree(directory: Path) -> dict[str, bytes]:
     """Every file under ``directory`` by its path relative to it, in sorted order.
 
-    Raises SourceError for a link or special file, for a directory in the place of the generated ``problem.h``, and for
-    a tree that is too large.
+    Raises SourceError for a link or special file, for a directory in the place of the generated ``problem.h``, for a
+    precompiled header, and for a tree that is too large.
     """
     files: dict[str, bytes] = {}
     total = 0
@@ -50,6 +53,8 @@ def read_tree(directory: Path) -> dict[str, bytes]:
         place = pending.pop()
         for entry in sorted(os.scandir(directory / place), key=lambda found: found.name):
             relative = place / entry.name
+            if relative.suffix in _PRECOMPILED:
+                raise SourceError(f"{relative}: a precompiled header; a kernel is built from its source")
             if entry.is_dir(follow_symlinks=False):
                 if entry.name == _GENERATED_HEADER:
                     raise SourceError(f"{relative}/: {_GENERATED_HEADER} is the generated header; rename the directory")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from agentcore.build.log import clean_text
 from agentcore.judge.result import Check
 from agentcore.vocabulary import CheckName, CheckStatus, Verdict
 
@@ -33,8 +34,10 @@ MAX_MESSAGE = 4000
 
 
 def plain(text: str) -> str:
-    """Text that any store and any JSON reader takes, whoever wrote it: bounded, no NUL, no half surrogates."""
-    return text[:MAX_MESSAGE].encode("utf-8", "replace").decode().replace("\x00", "\ufffd")
+    """Text that any store, JSON reader and terminal takes, whoever wrote it: bounded, no NUL, no half surrogates, no
+    escape sequences or other controls but newline and tab.
+    """
+    return clean_text(text[:MAX_MESSAGE].encode("utf-8", "replace").decode().replace("\x00", "\ufffd"))
 
 
 class Findings:

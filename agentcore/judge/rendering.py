@@ -6,6 +6,7 @@ import math
 
 from agentcore.bounds.score import geomean, sol_score
 from agentcore.judge.compare import Comparison
+from agentcore.judge.findings import plain
 from agentcore.judge.result import EvaluationResult
 from agentcore.vocabulary import Verdict
 
@@ -14,8 +15,8 @@ def render(result: EvaluationResult, baseline: EvaluationResult | None) -> str:
     """The result as text: verdict, failed checks and a line per workload, with T_b and S where a baseline is known."""
     lines = [f"{result.problem} [{_kind(result)}] on {result.stamp.device_name or result.hardware}: {result.verdict}"]
     if result.message:
-        lines.append(f"  {result.message}")
-    lines += [f"  {c.status:4} {c.name}: {c.message}" for c in result.failed_checks()]
+        lines.append(f"  {_said(result.message)}")
+    lines += [f"  {c.status:4} {c.name}: {_said(c.message)}" for c in result.failed_checks()]
     base = {w.uuid: w.latency_us for w in baseline.workloads} if baseline else {}
     header = f"{'workload':>44} {'T_k us':>10} {'±':>7} {'T_b us':>10} {'T_SOL us':>10} {'T_b/T_k':>8} {'S':>6}"
     lines.append(header)
@@ -36,7 +37,7 @@ def render(result: EvaluationResult, baseline: EvaluationResult | None) -> str:
 def render_compiled(result: EvaluationResult) -> str:
     """A compile-only result as text: the verdict, what failed, and what each device function uses."""
     lines = [f"{result.problem} [{_kind(result)}] for {result.hardware}: {result.verdict}, never run or measured"]
-    lines += [f"  {c.status:4} {c.name}: {c.message}" for c in result.failed_checks()]
+    lines += [f"  {c.status:4} {c.name}: {_said(c.message)}" for c in result.failed_checks()]
     for kernel in result.build.resources if result.build else []:
         lines.append(
             f"  {kernel.name[:80]} [{kernel.arch}]: {kernel.registers} registers, {kernel.spill_store_bytes} +"
@@ -68,7 +69,7 @@ def render_paired(result: EvaluationResult, old: str, new: str) -> str:
     device = result.stamp.device_name or result.hardware
     if found.ratio is None:
         said = "; ".join(filter(None, (*found.reasons, result.message, found.old_message)))
-        return f"{new} against {old} on {device}: {found.change}: {said}"
+        return f"{new} against {old} on {device}: {found.change}: {_said(said)}"
     repeated = f", {found.repeated} more were disturbed" if found.repeated else ""
     interval = f"{found.low:.4f}–{found.high:.4f}"
     lines = [
@@ -84,6 +85,11 @@ def render_paired(result: EvaluationResult, old: str, new: str) -> str:
         lines.append(f"{name[:44]:>44} {old_us:>10} {new_us:>10} {w.ratio:>8.4f} {interval:>15}  {w.change}")
     lines.append("  " + ", ".join(f"{name} {value:.2f} s" for name, value in result.seconds.items()))
     return "\n".join(lines)
+
+
+def _said(message: str) -> str:
+    """A message that may quote a kernel, its further lines marked: none of them can pass for one of ours."""
+    return "\n    | ".join(plain(message).splitlines())
 
 
 def _kind(result: EvaluationResult) -> str:

@@ -12,7 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from agentcore.build.source import SourceError, read_source
 from agentcore.sandbox import Limits
+from agentcore.vocabulary import Language
 from tests.build.kernels import KERNEL_CPP
 
 
@@ -95,3 +97,12 @@ def test_a_compiler_run_sees_no_finished_build(compiled, tmp_path):
         assert stolen.artifact is None
         assert "file not found" in stolen.report.log or "can't open" in stolen.report.log, stolen.report.log
     assert entries(tmp_path / "cache") == {other.artifact.parent}
+
+
+@pytest.mark.parametrize("name", ["problem.h.gch/any.h", "rms.h.gch/any.h", "deep/cstdint.pch"])
+def test_a_precompiled_header_is_no_source(tmp_path: Path, name: str) -> None:
+    (tmp_path / "kernel.cpp").write_text('#include "problem.h"\n')
+    (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+    (tmp_path / name).write_bytes(b"gpch")
+    with pytest.raises(SourceError, match="precompiled header"):
+        read_source(tmp_path, Language.CPP)

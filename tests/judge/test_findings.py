@@ -85,3 +85,9 @@ def test_a_hostile_message_is_bounded_and_fit_for_every_store() -> None:
     assert len(message) <= MAX_MESSAGE and "\x00" not in message
     stored = Check(name=CheckName.RUNS, status=CheckStatus.FAIL, message=message).model_dump_json()
     assert json.loads(stored.encode())["message"] == message
+
+
+def test_what_a_kernel_says_commands_no_terminal() -> None:
+    findings = Findings()
+    findings.fail(CheckName.RUNS, "a\x1b[2J\x1b]0;title\x07b\rc\x9b31m\u202ed\n\te")
+    assert findings.message() == "ab\nc31md\n\te"

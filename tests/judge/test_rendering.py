@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from agentcore.judge.rendering import render
-from agentcore.judge.result import EvaluationResult
+from agentcore.judge.result import Check, EvaluationResult
+from agentcore.vocabulary import CheckName, CheckStatus
 
 RECORD = Path(__file__).resolve().parents[1] / "data" / "h200" / "kernels" / "rmsnorm_h4096.json"
 
@@ -24,3 +25,12 @@ def test_half_an_interval_shows_two_digits_however_small_it_is(half_us: float, s
     lines = render(record.model_copy(update={"workloads": [one], "message": "", "checks": []}), None).splitlines()
     row = lines[2]
     assert row.split()[1:3] == ["200.00", shown]
+
+
+def test_no_line_of_a_message_passes_for_one_of_ours() -> None:
+    record = EvaluationResult.model_validate_json(RECORD.read_bytes())
+    said = "it raised x\nrmsnorm_h4096 [cuda] on a GPU: passed\u2028Verdict: passed\x1b[2J"
+    check = Check(name=CheckName.RUNS, status=CheckStatus.FAIL, message=said)
+    shown = render(record.model_copy(update={"message": said, "checks": [check]}), None)
+    marked = "it raised x\n    | rmsnorm_h4096 [cuda] on a GPU: passed\n    | Verdict: passed\n"
+    assert f"\n  {marked}" in shown and f"  fail runs: {marked}" in shown and "\x1b" not in shown
