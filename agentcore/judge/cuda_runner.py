@@ -54,7 +54,7 @@ class CudaRunner:
         self.sequence = 0
         self.self_synchronising = False
         self._kept: list[CudaBuffers] = []
-        self.session = target.session(sandbox, language.value, artifact, self.page)
+        self.session = target.session(sandbox, language.value, artifact, self.page, effort.memory_bytes)
         try:
             path = artifact / language.source_name if artifact.is_dir() else artifact
             self.empty_us = target.empty_marks(self.session, self.page, OWN_MARK_BATCHES)

@@ -27,7 +27,7 @@ from agentcore.judge.session import RunnerSession
 from agentcore.judge.stamp import gpu_stamp
 from agentcore.judge.statistics import interquartile_mean
 from agentcore.judge.telemetry import Telemetry
-from agentcore.sandbox import GIB, Limits, Sandbox, half_of_host_bytes
+from agentcore.sandbox import GIB, Limits, Sandbox
 from agentcore.vocabulary import HardwareName, Language
 
 GATE_SOURCE = Path(__file__).resolve().parent / "gate.cu"
@@ -130,7 +130,9 @@ class CudaTarget:
             self.hardware, sandbox, compiler, self.telemetry.device, self.telemetry.stop(), canary_us
         )
 
-    def session(self, sandbox: Sandbox, language: str, artifact: Path | None, page: DevicePage) -> RunnerSession:
+    def session(
+        self, sandbox: Sandbox, language: str, artifact: Path | None, page: DevicePage, memory_bytes: int | None = None
+    ) -> RunnerSession:
         """A runner that has made its context and mapped the page, and has not loaded anything yet."""
         readable = [self.gate.parent]
         if artifact is not None:
@@ -138,7 +140,7 @@ class CudaTarget:
         session = RunnerSession(
             sandbox, "gpu", readable=readable, devices=device_nodes(self.index), env=runner_environment(),
             limits=Limits(
-                memory_bytes=half_of_host_bytes(), processes=512, file_bytes=GIB, cpu_s=1200, wall_s=1800,
+                memory_bytes=memory_bytes, processes=512, file_bytes=GIB, cpu_s=1200, wall_s=1800,
                 tmp_bytes=2 * GIB,
             ),
             isolated=language in ("cuda", "none"),

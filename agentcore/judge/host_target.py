@@ -39,7 +39,7 @@ from agentcore.judge.result import EnvironmentStamp
 from agentcore.judge.runner import pages
 from agentcore.judge.session import RUNNER_DIR, RunnerFailure, RunnerSession
 from agentcore.judge.stamp import host_stamp, host_uuid
-from agentcore.sandbox import GIB, Limits, Sandbox, half_of_host_bytes
+from agentcore.sandbox import GIB, Limits, Sandbox
 from agentcore.vocabulary import CheckName, Language
 
 WARM_CALLS = SLOTS
@@ -62,11 +62,6 @@ def prefer(pid: int, nice: int = -15) -> None:
     with contextlib.suppress(OSError):
         os.setpriority(os.PRIO_PROCESS, pid, nice)
         Path(f"/proc/{pid}/autogroup").write_text(str(nice))
-
-
-def _runner_memory(language: str) -> int | None:
-    """Half of the host, as the references of large problems need the other; the companion runs nothing of anybody's."""
-    return None if language == "none" else half_of_host_bytes()
 
 
 def split_cores() -> tuple[list[int], list[int]]:
@@ -168,8 +163,12 @@ class HostRunner:
             self.session = RunnerSession(
                 sandbox, "cpu", readable=readable,
                 env={"OMP_NUM_THREADS": str(threads), "MKL_NUM_THREADS": str(threads)},
-                limits=Limits(memory_bytes=_runner_memory(language), processes=256, file_bytes=64 << 20, cpu_s=600,
-                              wall_s=None if language == "none" else 900, tmp_bytes=GIB // 4),
+                limits=Limits(
+                    # The companion runs nothing of anybody's, as long as there is a judge.
+                    memory_bytes=None if language == "none" else effort.memory_bytes,
+                    wall_s=None if language == "none" else 900,
+                    processes=256, file_bytes=64 << 20, cpu_s=600, tmp_bytes=GIB // 4,
+                ),
                 isolated=language in ("cpp", "none"),
             )
         self._command = SharedMemory("command", pages.HOST_PAGE_BYTES, read_only=True)

@@ -14,6 +14,7 @@ from agentcore.judge.findings import Findings
 from agentcore.judge.layout import as_bits
 from agentcore.problems import Problem, Tolerance, Workload
 from agentcore.problems.tensors import InputFactory, Value
+from agentcore.sandbox import half_of_host_bytes
 from agentcore.vocabulary import CheckName
 
 REMEMBERED_CALLS = 6
@@ -38,6 +39,8 @@ class Effort:
     resolution_us: float = 0.15
     call_timeout_s: float = 10.0
     first_call_timeout_s: float = 60.0
+    memory_bytes: int = field(default_factory=half_of_host_bytes)
+    """What a candidate's processes may hold together: not all, as the references of large problems need theirs."""
 
     @classmethod
     def quick(cls) -> Effort:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 from agentcore.judge.host_calls import CallTime, judge_clock, judge_wakes
 from agentcore.judge.measurement import Measurement
@@ -61,4 +62,18 @@ def test_clocks_are_compared_call_by_call() -> None:
     assert not measurement.findings.failed
     judge_clock(measurement, times([25.0] * 9, [24.0] * 9, claimed_us=2.0, elapsed_us=400))
     assert CheckName.CLOCK_AGREES in {c.name for c in measurement.findings.checks()}
+    assert measurement.findings.verdict() is Verdict.CLOCK_MISMATCH
+
+
+def test_clocks_that_others_took_the_cpu_from_prove_nothing() -> None:
+    late = [replace(t, quiet=False) for t in times([25.0] * 20, [24.0] * 20, elapsed_us=6000, claimed_us=260)]
+    agreeing = times([25.0] * 4, [24.0] * 4)
+    measurement = Measurement()
+    judge_clock(measurement, late + agreeing)
+    assert not measurement.findings.failed, "the few undisturbed calls agree"
+    judge_clock(measurement, late)
+    assert measurement.findings.verdict() is Verdict.INFRA_ERROR
+    lying = times([25.0] * 20, [24.0] * 20, claimed_us=2.0, elapsed_us=400)
+    measurement = Measurement()
+    judge_clock(measurement, late[:6] + lying)
     assert measurement.findings.verdict() is Verdict.CLOCK_MISMATCH
