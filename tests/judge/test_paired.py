@@ -19,6 +19,7 @@ from agentcore.problems import Problem
 from agentcore.vocabulary import Change, HardwareName, Language, Verdict
 from tests.judge.conftest import DOUBLE, DOUBLE_KERNEL, Bench, workload
 
+DATA = Path(__file__).resolve().parents[1] / "data"
 SLOWER = """
     for (int again = 0; again < 4; ++again) {
         for (int64_t i = 0; i < n; ++i) y[i] = 2 * x[i];
@@ -182,6 +183,18 @@ def test_what_a_round_has_in_common_widens_the_interval_of_the_problem_however_m
     assert 0.008 < high - low < 0.06
     with pytest.raises(ValueError, match="no workload"):
         paired_interval([{}])
+
+
+@pytest.mark.parametrize("name", ["ab_same", "ab_slower"])
+def test_the_record_of_an_h200_follows_from_its_rounds(name: str) -> None:
+    """Four rounds of ten workloads, recorded there: the stored ratios and intervals are those of the formula."""
+    record = EvaluationResult.model_validate_json((DATA / "h200" / f"{name}.json").read_bytes())
+    found = record.comparison
+    assert found is not None and record.stamp.device_uuid.startswith("GPU-") and not record.stamp.disturbances
+    ratios = [{uuid: us / one.new_us[uuid] for uuid, us in one.old_us.items()} for one in found.rounds]
+    assert paired_interval(ratios) == pytest.approx((found.ratio, found.low, found.high))
+    for w in found.workloads:
+        assert paired_interval([{w.uuid: r[w.uuid]} for r in ratios]) == pytest.approx((w.ratio, w.low, w.high))
 
 
 def ab(cpu_judge: Judge, old: Path, new: Path, problem: Problem, *more: str) -> int:
