@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 from functools import cache
 from importlib import metadata
 
@@ -29,4 +30,6 @@ def framework_version(language: Language) -> str:
     try:
         return f"{package} {metadata.version(package)}"
     except metadata.PackageNotFoundError:
+        if language is Language.TRITON and importlib.util.find_spec("triton") is not None:
+            return "triton"  # some builds of torch bring it under a package name of their own
         raise FrameworkMissing(f"{language} kernels need {package}, which this host lacks; {remedy}") from None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import Iterator
 from importlib import metadata
 
@@ -28,10 +29,22 @@ def test_a_host_without_the_package_is_told_which_one(
         raise metadata.PackageNotFoundError(name)
 
     monkeypatch.setattr(metadata, "version", absent)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(FrameworkMissing, match=rf"{language} kernels need .*, which this host lacks; .*{remedy}"):
         framework_version(language)
     for other in (Language.CPP, Language.CUDA, Language.TORCH):
         assert framework_version(other) == ""
+
+
+def test_triton_by_another_packages_name_is_triton(monkeypatch: pytest.MonkeyPatch) -> None:
+    def absent(name: str) -> str:
+        raise metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(metadata, "version", absent)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: object() if name == "triton" else None)
+    assert framework_version(Language.TRITON) == "triton"
+    with pytest.raises(FrameworkMissing):
+        framework_version(Language.CUTE)
 
 
 def test_a_package_that_is_here_is_named_with_its_version(monkeypatch: pytest.MonkeyPatch) -> None:
