@@ -34,6 +34,7 @@ _ADVICE = {
         "values are wrong though the listed shapes are right; look at the last tile or vector, at index types that"
         f" overflow and at sizes taken for constants, and {_OTHER_SIZES}"
     ),
+    CheckName.QUIET_DEVICE: "something else used the device meanwhile; it is not the kernel's fault: judge it again",
 }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 
 from agentcore.bounds.score import geomean, sol_score
 from agentcore.judge.compare import Comparison
@@ -18,20 +19,53 @@ def render(result: EvaluationResult, baseline: EvaluationResult | None) -> str:
         lines.append(f"  {_said(result.message)}")
     lines += [f"  {c.status:4} {c.name}: {_said(c.message)}" for c in result.failed_checks()]
     base = {w.uuid: w.latency_us for w in baseline.workloads} if baseline else {}
-    header = f"{'workload':>44} {'T_k us':>10} {'±':>7} {'T_b us':>10} {'T_SOL us':>10} {'T_b/T_k':>8} {'S':>6}"
-    lines.append(header)
-    for w in result.workloads:
-        name = f"held-out {w.index}" if w.heldout else " ".join(f"{k}={v}" for k, v in w.axes.items())
+    names = [f"held-out {w.index}" if w.heldout else _axes(w.axes) for w in result.workloads]
+    width = min(44, max(map(len, ("workload", *names))))
+    lines.append(
+        f"  {'workload':>{width}} {'T_k us':>10} {'±':>7} {'T_b us':>10} {'T_SOL us':>10} {'T_b/T_k':>8} {'S':>6}"
+    )
+    latencies, speedups, scores = [], [], []
+    for name, w in zip(names, result.workloads, strict=True):
         t_k, t_b, t_sol = w.latency_us, base.get(w.uuid), w.bound.t_sol_us if w.bound else None
         half = ((w.latency_high_us or 0) - (w.latency_low_us or 0)) / 2
         score = sol_score(t_k, t_b, t_sol) if t_k and t_b and t_sol is not None else None
+        speedup = t_b / t_k if t_b and t_k else None
+        if not w.heldout:
+            latencies.append(t_k)
+            speedups.append(speedup)
+            scores.append(score)
         lines.append(
-            f"{name[:44]:>44} {_number(t_k, 2):>10} {_spread(half if t_k else None):>7} {_number(t_b, 2):>10}"
-            f" {_number(t_sol, 2):>10} {_number(t_b / t_k if t_b and t_k else None, 2):>8} {_number(score, 3):>6}"
+            f"  {name[:width]:>{width}} {_number(t_k, 2):>10} {_spread(half if t_k else None):>7} {_number(t_b, 2):>10}"
+            f" {_number(t_sol, 2):>10} {_number(speedup, 2):>8} {_number(score, 3):>6}"
             + ("" if w.verdict is Verdict.PASSED else f"  {w.verdict}")
         )
+    if result.passed and any(latencies):
+        lines.append(_summary(latencies, speedups, scores))
     lines.append("  " + ", ".join(f"{name} {value:.2f} s" for name, value in result.seconds.items()))
     return "\n".join(lines)
+
+
+def _axes(axes: Mapping[str, int]) -> str:
+    return " ".join(f"{k}={v}" for k, v in axes.items())
+
+
+def _summary(
+    latencies_us: Sequence[float | None], speedups: Sequence[float | None], scores: Sequence[float | None]
+) -> str:
+    """The figures over all workloads but the held-out ones; each only where every workload has it."""
+    said = []
+    if measured := _all_known(latencies_us):
+        said.append(f"geometric mean {geomean(measured):.2f} us")
+    if compared := _all_known(speedups):
+        said.append(f"{geomean(compared):.2f} times as fast as the baseline")
+    if scored := _all_known(scores):
+        said.append(f"SOL score {math.fsum(scored) / len(scored):.3f} (0.5 = the baseline, 1 = the limit)")
+    return "  " + ", ".join(said)
+
+
+def _all_known(values: Sequence[float | None]) -> list[float]:
+    known = [value for value in values if value is not None]
+    return known if len(known) == len(values) else []
 
 
 def render_compiled(result: EvaluationResult) -> str:
@@ -53,7 +87,7 @@ def render_comparison(comparison: Comparison, old: str, new: str) -> str:
     if comparison.workloads:
         lines.append(f"{'workload':>44} {'old us':>10} {'new us':>10} {'old/new':>8} {'interval':>13}  change")
     for w in comparison.workloads:
-        name = " ".join(f"{k}={v}" for k, v in w.axes.items()) or f"#{w.index}"
+        name = _axes(w.axes) or f"#{w.index}"
         lines.append(
             f"{name[:44]:>44} {_number(w.old_us, 2):>10} {_number(w.new_us, 2):>10} {w.ratio:>8.3f}"
             f" {f'{w.low:.3f}–{w.high:.3f}':>13}  {w.change}"
@@ -78,7 +112,7 @@ def render_paired(result: EvaluationResult, old: str, new: str) -> str:
         f"{'workload':>44} {'old us':>10} {'new us':>10} {'old/new':>8} {'interval':>15}  change",
     ]
     for w in found.workloads:
-        name = " ".join(f"{k}={v}" for k, v in w.axes.items()) or f"#{w.index}"
+        name = _axes(w.axes) or f"#{w.index}"
         times = (geomean([getattr(r, side)[w.uuid] for r in found.rounds]) for side in ("old_us", "new_us"))
         old_us, new_us = (_number(t, 2) for t in times)
         interval = f"{w.low:.4f}–{w.high:.4f}"

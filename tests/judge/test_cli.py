@@ -246,7 +246,15 @@ def test_the_table_shows_score_and_speedup_where_a_baseline_is_known() -> None:
     # T_SOL 2.5: S = 1 / (1 + (10 − 2.5) / (25 − 2.5)) = 0.75
     row = next(line for line in text.splitlines() if line.split()[0] == "n=0").split()
     assert row == ["n=0", "10.00", "0", "25.00", "2.50", "2.50", "0.750"]
+    assert "  geometric mean 10.00 us, 2.50 times as fast as the baseline, SOL score 0.750 " in text
     without = render(result({"w0": 10.0}), None)
+    assert "  geometric mean 10.00 us\n" in without
+    both = result({"w0": 10.0, "w1": 1.0})
+    public, other = both.workloads
+    both = both.model_copy(update={"workloads": [public, other.model_copy(update={"heldout": True})]})
+    assert "  geometric mean 10.00 us\n" in render(both, None), "held-out shapes do not enter the score"
+    failed = render(result({"w0": 10.0}, verdict=Verdict.INCORRECT), result({"w0": 25.0}))
+    assert "geometric mean" not in failed
     assert next(line for line in without.splitlines() if line.split()[0] == "n=0").split()[-2:] == ["-", "-"]
 
 
