@@ -23,8 +23,10 @@ QUIET = (
     "bounds/test_rates.py",
     "hacks",
     "judge",
+    "official/test_judging.py",
     "portal/evaluations/test_cluster.py",
     "portal/evaluations/test_hosts.py",
+    "portal/evaluations/test_real_comparison.py",
     "quickstart",
 )
 """What runs the judge for real, or measures this machine: a second busy test would show in its figures."""
@@ -73,7 +75,7 @@ class _Distribution:
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        if is_quiet(item.path.relative_to(ROOT).as_posix()):
+        if is_quiet(item.path.relative_to(ROOT).as_posix()) or "cpu_judge" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.quiet)
     items.sort(key=lambda item: is_quiet(item.path.relative_to(ROOT).as_posix()))
 
