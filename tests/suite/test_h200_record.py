@@ -94,7 +94,7 @@ def test_a_clean_kernel_was_clean_under_every_sanitizer() -> None:
     assert load(RECORD / "sanitizer" / "rmsnorm_h4096.json").verdict is Verdict.CLEAN
 
 
-def test_an_evaluation_cost_a_fifth_of_what_it_cost_before() -> None:
+def test_an_evaluation_of_a_built_kernel_took_three_seconds_on_a_warm_host() -> None:
     built = json.loads((RECORD / "cost.json").read_text())["warm_built"]
     assert built["workloads"] == 14 and built["wall_s"] <= 3.0
 
