@@ -17,7 +17,7 @@ from agentcore.judge.cuda_buffers import CudaBuffers
 from agentcore.judge.cuda_content import BatchContent
 from agentcore.judge.gaps import hidden_work
 from agentcore.judge.layout import Layout
-from agentcore.judge.measurement import ANY_INPUT, Effort, Measurement, Verifier
+from agentcore.judge.measurement import Effort, FirstCall, Measurement, Verifier
 from agentcore.judge.one_by_one import time_one_by_one
 from agentcore.judge.session import RunnerFailure
 from agentcore.judge.statistics import estimate, interquartile_mean
@@ -128,9 +128,9 @@ class CudaRunner:
                 return False
         return True
 
-    def wrote_input(self, verifier: Verifier) -> str:
-        """After a crash: one call on writable copies. What it wrote to, or '' (it crashes all the same)."""
-        buffers = self._share(verifier, writable_inputs=True)
+    def first_call(self, verifier: Verifier, *, writable_inputs: bool) -> FirstCall:
+        """After a crash: one call, on copies that may be written or on inputs that may not."""
+        buffers = self._share(verifier, writable_inputs=writable_inputs)
         inputs = verifier.inputs(verifier.draw_seed())
         buffers.write_inputs(0, inputs)
         buffers.poison(0)
@@ -141,8 +141,7 @@ class CudaRunner:
         except RunnerFailure:
             returned = False
             self.session.close()
-        # One that puts back what it wrote is given away by not crashing where writing is allowed.
-        return buffers.inputs_equal(0, inputs) or (ANY_INPUT if returned else "")
+        return FirstCall(returned, buffers.inputs_equal(0, inputs))
 
     def _share(self, verifier: Verifier, *, writable_inputs: bool) -> CudaBuffers:
         while self._kept:

@@ -10,7 +10,7 @@ import logging
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -25,7 +25,7 @@ from agentcore.judge.devices import refuse_another
 from agentcore.judge.findings import Findings
 from agentcore.judge.heldout import explained, without_shape
 from agentcore.judge.libraries import LibraryRules, named
-from agentcore.judge.measurement import Effort, Measurement, Verifier
+from agentcore.judge.measurement import Effort, FirstCall, Measurement, Verifier
 from agentcore.judge.request import EvaluationRequest
 from agentcore.judge.result import BoundRecord, BuildReport, EnvironmentStamp, EvaluationResult, WorkloadResult
 from agentcore.judge.session import RunnerFailure, RunnerSession
@@ -49,7 +49,7 @@ class Runner(Protocol):
     session: RunnerSession
 
     def measure(self, verifier: Verifier) -> Measurement: ...
-    def wrote_input(self, verifier: Verifier) -> str: ...
+    def first_call(self, verifier: Verifier, *, writable_inputs: bool) -> FirstCall: ...
     def close(self) -> None: ...
     def __enter__(self) -> Runner: ...
     def __exit__(self, *_: object) -> None: ...
@@ -335,14 +335,30 @@ class _Evaluation:
         findings.fail(check, failure.message)
 
     def _explain_crash(self, sandbox: Sandbox, artifact: Path, verifier: Verifier, findings: Findings) -> None:
-        """A crash is often a refused write to an input: call once more, on copies that may be written, and look."""
+        """A crash is often a refused write to an input: call once more, on copies that may be written, and look.
+
+        One that puts back what it wrote is given away by not crashing there, if it does crash where it may not write:
+        a crash that comes and goes proves nothing.
+        """
         try:
-            with self.judge.target.start(sandbox, self.request.runs_as, artifact, self.effort) as runner:
-                name = runner.wrote_input(verifier)
+            free = self._first_call(sandbox, artifact, verifier, writable_inputs=True)
         except RunnerFailure:
             return
-        if name:
-            findings.fail(CheckName.INPUTS_INTACT, f"the kernel writes to its input {name!r}, which is read-only")
+        if free.changed:
+            findings.fail(
+                CheckName.INPUTS_INTACT, f"the kernel writes to its input {free.changed!r}, which is read-only"
+            )
+        elif free.returned:
+            with suppress(RunnerFailure):
+                if self._first_call(sandbox, artifact, verifier, writable_inputs=False).returned:
+                    return
+            findings.fail(CheckName.INPUTS_INTACT, "the kernel does not crash where it may write to its inputs")
+
+    def _first_call(
+        self, sandbox: Sandbox, artifact: Path, verifier: Verifier, *, writable_inputs: bool
+    ) -> FirstCall:
+        with self.judge.target.start(sandbox, self.request.runs_as, artifact, self.effort) as runner:
+            return runner.first_call(verifier, writable_inputs=writable_inputs)
 
     def _result(self) -> EvaluationResult:
         request = self.request

@@ -22,6 +22,7 @@ import torch
 
 from agentcore.judge.host_buffers import HostBuffers, SharedMemory
 from agentcore.judge.host_calls import (
+    PROMPT_WAKE_US,
     SLOTS,
     Calls,
     CallTime,
@@ -34,7 +35,7 @@ from agentcore.judge.host_calls import (
 from agentcore.judge.host_load import HostLoadWatch
 from agentcore.judge.host_serve import serve_library
 from agentcore.judge.layout import Layout
-from agentcore.judge.measurement import ANY_INPUT, Effort, Measurement, Verifier
+from agentcore.judge.measurement import Effort, FirstCall, Measurement, Verifier
 from agentcore.judge.result import EnvironmentStamp
 from agentcore.judge.runner import pages
 from agentcore.judge.session import RUNNER_DIR, RunnerFailure, RunnerSession
@@ -240,10 +241,11 @@ class HostRunner:
 
         A call during which the kernel took the CPU from judge or runner, or that woke up late, is verified like any
         other but not counted, unless the machine is so busy that too few others are left; then its waking up counts
-        as its own time. Returns the times of every call after the warm-up.
+        as its own time, but for what it takes the companion at its best. Returns the times of every call after the
+        warm-up.
         """
         effort = self.effort
-        disturbed: list[tuple[float, float]] = []
+        disturbed: list[CallTime] = []
         times: list[CallTime] = []
         begun = time.monotonic()
         for number in range(WARM_CALLS + 4 * effort.max_calls):
@@ -259,16 +261,19 @@ class HostRunner:
                 measurement.samples_us.append(took.charged_us)
                 measurement.claimed_us.append(took.claimed_us)
             else:
-                disturbed.append((took.charged_us, took.claimed_us))
+                disturbed.append(took)
             counted, spent = len(measurement.samples_us), time.monotonic() - begun
             if counted >= effort.max_calls or (counted >= effort.min_calls and spent > effort.budget_s):
                 return times
             if spent > 8 * effort.budget_s:
                 break
         missing = effort.min_calls - len(measurement.samples_us)
-        for elapsed_us, claimed_us in sorted(disturbed)[: max(0, missing)]:
-            measurement.samples_us.append(elapsed_us)
-            measurement.claimed_us.append(claimed_us)
+        if missing > 0:
+            # A judge that was not running saw the echo and the end at once: what it missed is in the waking up.
+            best_us = min(PROMPT_WAKE_US, *(t.companion_us for t in times))
+            late = sorted((t.charged_against(best_us), t.claimed_us) for t in disturbed)[:missing]
+            measurement.samples_us += [charged_us for charged_us, _ in late]
+            measurement.claimed_us += [claimed_us for _, claimed_us in late]
         return times
 
     def timed(
@@ -353,9 +358,9 @@ class HostRunner:
             raise
         return buffers
 
-    def wrote_input(self, verifier: Verifier) -> str:
-        """After a crash: one call on writable copies. What it wrote to, or '' (it crashes all the same)."""
-        buffers = self._share(verifier, writable_inputs=True)
+    def first_call(self, verifier: Verifier, *, writable_inputs: bool) -> FirstCall:
+        """After a crash: one call, on copies that may be written or on inputs that may not."""
+        buffers = self._share(verifier, writable_inputs=writable_inputs)
         try:
             inputs = verifier.inputs(verifier.draw_seed())
             buffers.write_inputs(0, inputs)
@@ -370,8 +375,6 @@ class HostRunner:
                     break
                 time.sleep(0.001)
             returned = self.reply[pages.REPLY_SEQUENCE] == self.sequence
-            changed = buffers.inputs_equal(0, inputs)
-            # One that puts back what it wrote is given away by not crashing where writing is allowed.
-            return changed or (ANY_INPUT if returned else "")
+            return FirstCall(returned, buffers.inputs_equal(0, inputs))
         finally:
             buffers.close()

@@ -19,7 +19,6 @@ from agentcore.vocabulary import CheckName
 
 REMEMBERED_CALLS = 6
 SWAPPED_PAIRS = 8
-ANY_INPUT = "(which one it does not show)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +47,15 @@ class Effort:
             min_calls=6, max_calls=8, budget_s=0.1, device_budget_s=0.1, batches=2, precision=1.0, call_timeout_s=3.0,
             first_call_timeout_s=30.0,
         )
+
+
+@dataclass(frozen=True, slots=True)
+class FirstCall:
+    """One call of a fresh runner: whether it returned, and which input was another afterwards (the first; '' if none).
+    """
+
+    returned: bool
+    changed: str
 
 
 @dataclass(slots=True)

@@ -6,6 +6,7 @@ import itertools
 import json
 import os
 import shutil
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -187,6 +188,19 @@ def has_candidate(pid: int) -> bool:
         return "/kernel.so" in Path(f"/proc/{pid}/maps").read_text()
     except OSError:
         return False
+
+
+def candidates_of(pid: int) -> set[int]:
+    """The processes below ``pid`` that have a built kernel loaded."""
+    return {child for child in below(pid) if has_candidate(child)}
+
+
+def wait_until(condition: Callable[[], object], seconds: float = 20) -> bool:
+    """Whether the condition came true in time."""
+    deadline = time.monotonic() + seconds
+    while not (held := condition()) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    return bool(held)
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from dataclasses import replace
 
-from agentcore.judge.host_calls import CallTime, judge_clock, judge_wakes
+from agentcore.judge.host_calls import PROMPT_WAKE_US, CallTime, judge_clock, judge_wakes
 from agentcore.judge.measurement import Measurement
 from agentcore.vocabulary import CheckName, Verdict
 
@@ -77,3 +77,10 @@ def test_clocks_that_others_took_the_cpu_from_prove_nothing() -> None:
     measurement = Measurement()
     judge_clock(measurement, late[:6] + lying)
     assert measurement.findings.verdict() is Verdict.CLOCK_MISMATCH
+
+
+def test_a_companion_that_was_disturbed_makes_no_call_faster_than_it_was() -> None:
+    """A judge that was not running for a while sees the echo and the end at once; the companion before was as late."""
+    took = CallTime(wake_us=4000, elapsed_us=2, claimed_us=390, quiet=False, frozen=True, companion_us=4100)
+    assert took.charged_us == 2
+    assert took.charged_against(PROMPT_WAKE_US) > 390

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -21,7 +21,8 @@ from tests.judge.conftest import (
     DOUBLE,
     DOUBLE_KERNEL,
     below,
-    has_candidate,
+    candidates_of,
+    wait_until,
     whole_kernel,
     workload,
     write_kernel,
@@ -83,17 +84,6 @@ def test_two_kernels_in_turn_give_one_result_with_their_comparison(
     assert result.verdict is Verdict.PASSED and found is not None, result.message
     assert len(found.rounds) == 2 and found.ratio is not None and found.old_kernel_digest == result.kernel_digest
     assert any("round 2 of 2" in text for text in said)
-
-
-def wait_until(condition: Callable[[], bool], seconds: float = 10) -> bool:
-    deadline = time.monotonic() + seconds
-    while not (held := condition()) and time.monotonic() < deadline:
-        time.sleep(0.02)
-    return held
-
-
-def candidates_of(pid: int) -> set[int]:
-    return {child for child in below(pid) if has_candidate(child)}
 
 
 def test_the_judge_stays_up_between_evaluations_and_tells_how_far_it_is(
