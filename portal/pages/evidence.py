@@ -39,6 +39,8 @@ class Evidence:
     runner_log: text.Shown | None = None
     sanitizers: sanitizers.Findings | None = None
     stamp: list[tuple[str, str]] = field(default_factory=list)
+    unconfined: bool = False
+    """Whether it ran without a sandbox."""
     standing: Standing | None = None
     assumptions: list[str] = field(default_factory=list)
     paired: Table | None = None
@@ -106,6 +108,7 @@ def _from_result(found: Evidence, result: EvaluationResult) -> None:
     if result.sanitizer is not None:
         found.sanitizers = sanitizers.from_report(result.sanitizer, found.evaluation.attempt.get_absolute_url())
     found.stamp = stamp_pairs(result.stamp)
+    found.unconfined = result.stamp.sandbox == "none"
     found.seconds = [(text.label(name, 40), formatting.seconds(value)) for name, value in
                      list(result.seconds.items())[:20]]
     seen: dict[str, None] = {}
@@ -164,7 +167,9 @@ def stamp_pairs(stamp: EnvironmentStamp) -> list[tuple[str, str]]:
     values = [
         ("hardware", stamp.hardware.value), ("device", stamp.device_name), ("device UUID", stamp.device_uuid),
         ("host", stamp.host), ("driver", stamp.driver), ("CUDA", stamp.cuda), ("torch", stamp.torch),
-        ("Python", stamp.python), ("compiler", stamp.compiler), ("sandbox", stamp.sandbox),
+        ("Python", stamp.python), ("compiler", stamp.compiler),
+        ("sandbox", "none: not confined" if stamp.sandbox == "none" else stamp.sandbox),
+        ("memory limit", stamp.memory_limit),
         ("harness", stamp.harness_version), ("threads", "" if stamp.threads is None else str(stamp.threads)),
         ("SM clock", spread(stamp.sm_clock_mhz, "MHz")), ("memory clock", spread(stamp.memory_clock_mhz, "MHz")),
         ("temperature", spread(stamp.temperature_c, "°C")), ("power", spread(stamp.power_w, "W")),

@@ -105,6 +105,10 @@ def badge(value: Any, _row: Any) -> str:
     return verdicts.badge(value or "none")
 
 
+def sandbox(value: Any, _row: Any) -> str:
+    return verdicts.sandbox(text.label(value, 40)) if value else formatting.NOTHING
+
+
 def code(value: Any, _row: Any) -> str:
     return format_html("<code>{}</code>", text.label(value)) if value else formatting.NOTHING
 

@@ -95,8 +95,13 @@ SANITIZERS: dict[str, Look] = {
     "failed": Look("failed", "⊘", "circle-x-open", "idle", "the tool itself did not work"),
 }
 
+UNCONFINED = "no sandbox"
+SANDBOXES: dict[str, Look] = {
+    UNCONFINED: Look(UNCONFINED, "⚠", "x", "bad", "kernels ran unconfined: nothing measured so is believed or merged"),
+}
+
 _ALL = {
-    **SANITIZERS, **SELFTESTS, **STATES, **CHANGES, **CHECKS, **DECISIONS, **CAMPAIGN_STATES,
+    **SANDBOXES, **SANITIZERS, **SELFTESTS, **STATES, **CHANGES, **CHECKS, **DECISIONS, **CAMPAIGN_STATES,
     **{str(verdict): shown for verdict, shown in VERDICTS.items()},
 }
 
@@ -104,6 +109,11 @@ _ALL = {
 def look(name: str) -> Look:
     """The look of a verdict, a state, a check status or a decision; an unknown word is shown as it is."""
     return _ALL.get(name) or Look(name[:40] or "not evaluated", "·", "circle-open", "idle", "")
+
+
+def sandbox(kind: str) -> SafeString | str:
+    """A sandbox's kind as it is; that there was none, in red and in words."""
+    return badge(UNCONFINED) if kind == "none" else kind
 
 
 def badge(name: str) -> SafeString:

@@ -34,7 +34,7 @@ def device_detail(request: HttpRequest, pk: int) -> HttpResponse:
         Column("outcome", "outcome", lambda s: standing.PASSED if s.passed else standing.FAILED, tables.badge),
         *COUNTS,
         Column("harness_version", "harness", lambda s: s.harness_version),
-        Column("sandbox", "sandbox", lambda s: s.sandbox),
+        Column("sandbox", "sandbox", lambda s: s.sandbox, tables.sandbox),
         Column("seconds", "took", lambda s: s.seconds, lambda v, _: formatting.seconds(v), numeric=True),
         Column("stored_by_name", "asked for by", lambda s: s.stored_by_name),
         Column("started_at", "started (UTC)", lambda s: s.started_at, css="nowrap"),

@@ -52,7 +52,7 @@ def device_list(request: HttpRequest) -> HttpResponse:
         Column("hardware", "hardware", lambda d: d.hardware),
         Column("host", "host", lambda d: d.host),
         Column("driver", "driver", lambda d: d.driver),
-        Column("sandbox", "sandbox", lambda d: d.sandbox),
+        Column("sandbox", "sandbox", lambda d: d.sandbox, tables.sandbox),
         Column("uuid", "uuid", lambda d: d.uuid, tables.code, visible=False),
         Column("last_seen_at", "last result (UTC)", lambda d: d.last_seen_at, css="nowrap"),
         Column("seen_lately", "lately", lambda d: now - d.last_seen_at < SEEN_LATELY,
@@ -86,6 +86,7 @@ def device_list(request: HttpRequest) -> HttpResponse:
     ], pending[:WAITING_SHOWN], empty="Nothing is running and nothing waits.")
     context = {"title": "Fleet", "live": watched, "queue": queue_table, "devices": device_table, "work": work_table,
                "hidden": max(0, watched.waiting + watched.running - WAITING_SHOWN)}
+    context["unconfined"] = [device for device in devices if device.sandbox == "none"]
     context["untested"] = [device for device in devices if standings[device.uuid].warning]
     return tables.respond(request, "fleet/list.html", context, device_table, queue_table, work_table,
                           fragment="fleet/_body.html")

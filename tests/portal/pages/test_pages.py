@@ -10,7 +10,7 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
-from portal.evaluations.models import CheckResult, Evaluation
+from portal.evaluations.models import CheckResult, Device, Evaluation
 from portal.events.models import log
 from portal.pages import listings
 from tests.portal import factories as make
@@ -188,6 +188,32 @@ def test_the_fleet_shows_devices_queue_and_work(client: Client, yard) -> None:
     assert "A cpu device" in page
     assert f"#{yard.queued.pk}" in page
     assert "1 queued" in page
+
+
+def test_what_ran_without_a_sandbox_is_shown_in_red_and_in_words_wherever_it_shows(as_reviewer: Client, yard) -> None:
+    attempt = make.make_attempt(yard.problem, yard.agent, slug="bare", subject="Unconfined")
+    stamp = make.make_stamp(sandbox="none", device_uuid="cpu-device-1", device_name="A bare device")
+    evaluation = make.make_evaluation(attempt, result=make.make_result(attempt, stamp=stamp))
+    red = '<span class="badge tone-bad" title="kernels ran unconfined'
+    for address in (attempt.get_absolute_url(), evaluation.get_absolute_url()):
+        page = get(as_reviewer, address)
+        assert red in page and "ran without a sandbox" in page and "can never be merged" in page, address
+        assert "none: not confined" in page
+    page = get(as_reviewer, attempt.get_absolute_url())
+    assert "the evaluation ran without a sandbox" in page
+    merge = page[page.index("merge-form") :]
+    assert '<button class="primary" disabled' in merge[: merge.index("</form>")]
+    fleet = get(as_reviewer, "/fleet/")
+    assert fleet.count(red) == 2 and "1 device runs kernels without a sandbox" in fleet
+    device = get(as_reviewer, reverse("device-detail", args=[Device.objects.get(uuid="cpu-device-1").pk]))
+    assert red in device and "KERNELYARD_SANDBOX" in device
+
+
+def test_what_ran_in_a_sandbox_carries_no_such_warning(client: Client, yard) -> None:
+    device = reverse("device-detail", args=[Device.objects.get().pk])
+    addresses = (yard.passed.get_absolute_url(), yard.evaluation.get_absolute_url(), "/fleet/", device)
+    for address in addresses:
+        assert "no sandbox" not in get(client, address), address
 
 
 def test_solutions_give_the_clone_command_and_how_to_verify(client: Client, yard, settings) -> None:
