@@ -33,7 +33,8 @@ def calling(statement: str) -> str:
     """The honest kernel, but for its sixth call."""
     loop = "for (int64_t i = 0"
     included = "".join(f"#include <{name}>\n" for name in ("cstdlib", "csignal", "unistd.h"))
-    return included + KERNEL.replace(loop, f"static int calls = 0;\n    if (calls++ == 5) {{ {statement} }}\n    {loop}", 1)
+    inserted = f"static int calls = 0;\n    if (calls++ == 5) {{ {statement} }}\n    {loop}"
+    return included + KERNEL.replace(loop, inserted, 1)
 
 
 FAILING = {
