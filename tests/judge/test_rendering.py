@@ -34,3 +34,10 @@ def test_no_line_of_a_message_passes_for_one_of_ours() -> None:
     shown = render(record.model_copy(update={"message": said, "checks": [check]}), None)
     marked = "it raised x\n    | rmsnorm_h4096 [cuda] on a GPU: passed\n    | Verdict: passed\n"
     assert f"\n  {marked}" in shown and f"  fail runs: {marked}" in shown and "\x1b" not in shown
+
+
+def test_that_there_was_no_sandbox_is_said_before_anything_else() -> None:
+    record = EvaluationResult.model_validate_json(RECORD.read_bytes())
+    assert "SANDBOX" not in render(record, None)
+    bare = record.model_copy(update={"stamp": record.stamp.model_copy(update={"sandbox": "none"})})
+    assert render(bare, None).splitlines()[1].startswith("  NO SANDBOX: ")
