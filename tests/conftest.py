@@ -21,9 +21,11 @@ TESTS = Path(__file__).parent
 ROOT = TESTS.parent
 QUIET = (
     "bounds/test_rates.py",
-    "hacks",
+    "hacks/test_hacks.py",
+    "hacks/test_selftest.py",
     "judge",
     "official/test_judging.py",
+    "portal/devices/test_selftests.py",
     "portal/evaluations/test_cluster.py",
     "portal/evaluations/test_hosts.py",
     "portal/evaluations/test_real_comparison.py",

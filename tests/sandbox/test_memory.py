@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -199,8 +200,14 @@ def test_what_is_counted_nowhere_shows_when_the_host_runs_out(sandbox: Sandbox, 
     unharmed = sandbox.run([*PYTHON, HIDE_IN_A_QUEUE.replace("time.sleep(60)", "time.sleep(0.3)")], limits=LIMITS)
     assert unharmed.exceeded is None and unharmed.returncode == 0, unharmed.stderr
     monkeypatch.setattr(tree, "host_reserve_bytes", lambda: 1 << 62)
-    with pytest.raises(SandboxError, match=r"the host had only .* GiB of memory left"):
-        sandbox.run([*PYTHON, HIDE_IN_A_QUEUE], limits=LIMITS)
+    said = ""
+    for _ in range(6):  # what others on the host give back meanwhile can outweigh what is hidden
+        try:
+            sandbox.run([*PYTHON, HIDE_IN_A_QUEUE.replace("time.sleep(60)", "time.sleep(2)")], limits=LIMITS)
+        except SandboxError as error:
+            said = str(error)
+            break
+    assert re.search(r"the host had only .* GiB of memory left", said)
 
 
 def test_the_watcher_ends_with_the_program_and_with_the_judge(sandbox: Sandbox) -> None:

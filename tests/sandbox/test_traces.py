@@ -19,6 +19,9 @@ from agentcore.sandbox.cgroup import CgroupUnavailable, cgroup_home
 from agentcore.sandbox.process import SandboxProcess
 
 PYTHON = [sys.executable, "-I", "-S", "-c"]
+STANDING = set(threading.enumerate())
+"""Threads of whatever runs the tests: they stay, and are not waited for."""
+KEY = 4711
 LITTER = """
 import ctypes, mmap, os, signal, socket, subprocess, sys, threading, time
 for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP): signal.signal(number, signal.SIG_IGN)
@@ -32,8 +35,8 @@ try: os.mkfifo("/tmp/fifo")
 except OSError: pass
 for name in ("\\0kernelyard-litter", "/tmp/socket"):
     kept.append(socket.socket(socket.AF_UNIX)); kept[-1].bind(name); kept[-1].listen()
-libc.shmget(4711, 1 << 20, 0o1666)
-libc.msgget(4711, 0o1666)
+libc.shmget(KEY, 1 << 20, 0o1666)
+libc.msgget(KEY, 0o1666)
 libc.mount(b"none", b"/tmp", b"tmpfs", 0, None)
 kept.append(os.memfd_create("litter")); kept.append(mmap.mmap(-1, 1 << 20))
 threading.Thread(target=time.sleep, args=(1000,), daemon=True).start()
@@ -45,13 +48,13 @@ for _ in range(3):
         os._exit(0)
 subprocess.Popen(["setsid", "sh", "-c", "trap '' TERM HUP; sleep 1000 & sleep 1000"])
 print("ready", flush=True)
-"""
+""".replace("KEY", str(KEY))
 
 
 def state(out: Path) -> dict[str, object]:
     """What there is on the host that a sandbox could have added to."""
     for thread in threading.enumerate():
-        if thread is not threading.current_thread():
+        if thread not in STANDING:
             thread.join(2)  # a cancelled timer, a reader at the end of its pipe
     try:
         cgroups = sorted(cgroup_home().iterdir())
@@ -61,7 +64,8 @@ def state(out: Path) -> dict[str, object]:
         "processes": {pid for pid in os.listdir("/proc") if pid.isdigit() and of_a_sandbox(pid)},
         "mounts": Path("/proc/self/mountinfo").read_text(),
         "shared memory": sorted(os.listdir("/dev/shm")),
-        "System V": Path("/proc/sysvipc/shm").read_text() + Path("/proc/sysvipc/msg").read_text(),
+        "System V": [line for kind in ("shm", "msg") for line in Path(f"/proc/sysvipc/{kind}").read_text().splitlines()
+                     if line.split()[0] == str(KEY)],
         "files": [name for place in ("/tmp", "/var/tmp", "/run") for name in os.listdir(place) if "litter" in name],
         "sockets": [line for line in Path("/proc/net/unix").read_text().splitlines() if "litter" in line],
         "cgroups": cgroups,
