@@ -16,7 +16,7 @@ def render(result: EvaluationResult, baseline: EvaluationResult | None) -> str:
     """The result as text: verdict, failed checks and a line per workload, with T_b and S where a baseline is known."""
     lines = [f"{result.problem} [{_kind(result)}] on {result.stamp.device_name or result.hardware}: {result.verdict}"]
     if result.stamp.sandbox == "none":
-        lines.append("  NO SANDBOX: the kernel could do whatever you can. Believe none of this, and it cannot be merged.")
+        lines.append("  NO SANDBOX: the kernel could do whatever you can. Believe none of it; it cannot be merged.")
     if result.message:
         lines.append(f"  {_said(result.message)}")
     lines += [f"  {c.status:4} {c.name}: {_said(c.message)}" for c in result.failed_checks()]
