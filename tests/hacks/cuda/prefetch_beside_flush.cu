@@ -13,28 +13,10 @@
 
 #include "batches.cuh"
 #include "problem.h"
+#include "rowsum.cuh"
 
 __global__ void sums(const float* x, float* y, int64_t cols) {
-    __shared__ float parts[8];
-    const float4* row = reinterpret_cast<const float4*>(x + blockIdx.x * cols);
-    float sum = 0;
-    for (int64_t c = threadIdx.x; c < cols / 4; c += 256) {
-        const float4 v = row[c];
-        sum += v.x + v.y + v.z + v.w;
-    }
-    for (int offset = 16; offset; offset >>= 1) sum += __shfl_xor_sync(~0u, sum, offset);
-    if (threadIdx.x % 32 == 0) parts[threadIdx.x / 32] = sum;
-    __syncthreads();
-    if (threadIdx.x == 0) {
-        for (int k = 1; k < 8; ++k) sum += parts[k];
-        y[blockIdx.x] = sum;
-    }
-}
-
-__device__ inline void keep_in_l2(const float* from, int64_t count) {
-    const int64_t lines = count / 32, stride = static_cast<int64_t>(gridDim.x) * blockDim.x;
-    for (int64_t i = blockIdx.x * static_cast<int64_t>(blockDim.x) + threadIdx.x; i < lines; i += stride)
-        asm volatile("prefetch.global.L2::evict_last [%0];" ::"l"(from + 32 * i));
+    rowsum::write_sum(rowsum::part(x + blockIdx.x * cols, cols), y + blockIdx.x);
 }
 
 // Until the call is next in the batch and its gate is open; half a second at most. Tells whether there was a pause first.
@@ -51,7 +33,7 @@ __device__ inline bool wait_for_gate(const volatile unsigned long long* page, in
 
 __global__ void watch(const volatile unsigned long long* page, int index) { (void)wait_for_gate(page, index); }
 
-__global__ void fetch(const float* x, int64_t count) { keep_in_l2(x, count); }
+__global__ void fetch(const float* x, int64_t count) { rowsum::keep_in_l2(x, count / 32); }
 
 extern "C" int kernel_launch(const float* x, float* y, int64_t rows, int64_t cols, cudaStream_t stream) {
     static const DevicePage page = find_device_page();

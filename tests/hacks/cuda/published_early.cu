@@ -14,6 +14,7 @@
 
 #include "batches.cuh"
 #include "problem.h"
+#include "rowsum.cuh"
 
 namespace {
 constexpr int CALLS = 32, ROWS = 512, RING = 4096, BLOCKS = 132, SEEN = 4;
@@ -22,24 +23,11 @@ constexpr long long SECOND = 1700000000ll;
 __device__ float ahead[RING][ROWS];
 __device__ volatile int done[RING];
 
+// In the block's first thread.
 __device__ inline float row_sum(const float* x, int64_t cols) {
-    __shared__ float parts[8];
-    const float4* row = reinterpret_cast<const float4*>(x);
-    float sum = 0;
-    for (int64_t c = threadIdx.x; c < cols / 4; c += 4 * 256) {
-        float4 v[4];
-#pragma unroll
-        for (int k = 0; k < 4; ++k) v[k] = __ldcg(row + c + 256 * k);
-#pragma unroll
-        for (int k = 0; k < 4; ++k) sum += v[k].x + v[k].y + v[k].z + v[k].w;
-    }
-    for (int offset = 16; offset; offset >>= 1) sum += __shfl_xor_sync(~0u, sum, offset);
+    const float part = rowsum::part_in_flight<rowsum::through_l2>(x, cols);
     __syncthreads();
-    if (threadIdx.x % 32 == 0) parts[threadIdx.x / 32] = sum;
-    __syncthreads();
-    sum = 0;
-    for (float part : parts) sum += part;
-    return sum;
+    return rowsum::block_sum(part);
 }
 
 // One for every batch, beside the closed gate. Each block looks for itself; the first call of the batch is `base`.

@@ -14,6 +14,7 @@
 
 #include "batches.cuh"
 #include "problem.h"
+#include "rowsum.cuh"
 
 struct Operands {
     const float* x;
@@ -30,23 +31,7 @@ __device__ inline unsigned long long now_ns() {
 }
 
 __device__ inline void row_sum(const float* x, float* y, int64_t r, int64_t cols) {
-    __shared__ float parts[8];
-    const float4* row = reinterpret_cast<const float4*>(x + r * cols);
-    float sum = 0;
-    for (int64_t c = threadIdx.x; c < cols / 4; c += 4 * 256) {
-        float4 v[4];
-#pragma unroll
-        for (int k = 0; k < 4; ++k) v[k] = __ldcg(row + c + 256 * k);
-#pragma unroll
-        for (int k = 0; k < 4; ++k) sum += v[k].x + v[k].y + v[k].z + v[k].w;
-    }
-    for (int offset = 16; offset; offset >>= 1) sum += __shfl_xor_sync(~0u, sum, offset);
-    if (threadIdx.x % 32 == 0) parts[threadIdx.x / 32] = sum;
-    __syncthreads();
-    if (threadIdx.x == 0) {
-        for (int k = 1; k < 8; ++k) sum += parts[k];
-        y[r] = sum;
-    }
+    rowsum::write_sum(rowsum::part_in_flight<rowsum::through_l2>(x + r * cols, cols), y + r);
 }
 
 // Whether the next call's gate is open, and this one did not wait long for its own.
