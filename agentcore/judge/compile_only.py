@@ -44,10 +44,7 @@ def compile_only(request: EvaluationRequest) -> EvaluationResult:
     try:
         sandbox = find_sandbox(request.sandbox)
         sandbox_kind = sandbox.kind
-        if sandbox.kind == "none":
-            findings.skip(CheckName.SANDBOXED, "no sandbox, by explicit setting")
-        else:
-            findings.record(CheckName.SANDBOXED, True)
+        findings.record_sandbox(sandbox.kind)
         report = compile_kernel(request, sandbox, findings)
     except Exception as error:
         # Ours to mend: a missing compiler, a full disk, no sandbox.

@@ -12,11 +12,10 @@ behind its end mark has nowhere to go but the second call's begin mark. Both dis
 
 from __future__ import annotations
 
-import random as pseudo_random
 import secrets
 import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from agentcore.judge.cuda_content import BatchContent
 from agentcore.judge.device_page import DevicePage
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
     from agentcore.judge.cuda_runner import CudaRunner
     from agentcore.judge.cuda_target import CudaTarget
 
-random = pseudo_random.SystemRandom()
+random = secrets.SystemRandom()
 
 WATCHDOG_S = 3.0
 SETTLE_NS = (100_000, 200_000)
@@ -72,6 +71,12 @@ def is_flushed(call: int) -> bool:
 def pairs(calls: int) -> list[range]:
     """The pairs a batch of an even number of calls is opened in."""
     return [range(first, first + 2) for first in range(0, calls, 2)]
+
+
+def enqueue_request(slots: list[int], kind: str, token: int) -> dict[str, Any]:
+    """What the runner is to enqueue. ``kind``: ``call``, or without a candidate ``none`` or ``touch``."""
+    flush = [is_flushed(call) for call in range(len(slots))]
+    return {"op": "enqueue", "slots": slots, "kind": kind, "token": token, "flush": flush}
 
 
 class Batch:
@@ -121,11 +126,7 @@ class Batch:
 
     def _enqueue(self, token: int) -> None:
         runner = self.runner
-        request = {
-            "op": "enqueue", "slots": self.order, "kind": "call", "token": token,
-            "flush": [is_flushed(call) for call in range(len(self.order))],
-        }
-        runner.session.post(request)
+        runner.session.post(enqueue_request(self.order, "call", token))
         try:
             answer = runner.session.answer("enqueued", timeout_s=WATCHDOG_S)
         except RunnerFailure as failure:

@@ -5,7 +5,7 @@ How one batch runs is in cuda_batches; how a kernel is timed that cannot be enqu
 
 from __future__ import annotations
 
-import random as pseudo_random
+import secrets
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,7 +23,7 @@ from agentcore.judge.session import RunnerFailure
 from agentcore.judge.statistics import estimate, interquartile_mean
 from agentcore.vocabulary import CheckName, Language
 
-random = pseudo_random.SystemRandom()
+random = secrets.SystemRandom()
 
 if TYPE_CHECKING:
     from agentcore.judge.cuda_target import Calibration, CudaTarget
@@ -149,14 +149,9 @@ class CudaRunner:
         problem, workload = verifier.factory.problem, verifier.workload
         one = Layout.of(problem, workload, verifier.scalars(), 1)
         slots = max(MIN_SLOTS, min(MAX_SLOTS, SLOT_BUDGET_BYTES // max(1, one.bytes_per_slot()))) // 2 * 2
-        layout = Layout(one.parameters, slots)
-        buffers = CudaBuffers(layout)
+        buffers = CudaBuffers(Layout(one.parameters, slots))
         self._kept.append(buffers)
-        indices, sizes, descriptors = buffers.descriptors()
-        self.session.request(
-            {"op": "buffers", "slots": slots, "parameters": layout.describe(indices, sizes, writable_inputs)},
-            "mapped", timeout_s=60, descriptors=descriptors,
-        )
+        self.session.share(buffers, writable_inputs=writable_inputs, timeout_s=60)
         return buffers
 
     def _gated(self, content: BatchContent) -> None:

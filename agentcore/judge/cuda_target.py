@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from cuda.bindings import driver as cu
 
-from agentcore.judge.cuda_batches import BatchTimes, is_flushed, open_pair, pairs
+from agentcore.judge.cuda_batches import BatchTimes, enqueue_request, open_pair, pairs
 from agentcore.judge.cuda_buffers import CudaBuffers, check
 from agentcore.judge.device_page import DevicePage
 from agentcore.judge.gaps import Expected
@@ -38,14 +38,11 @@ TOUCHED_BYTES = (1 << 16, 1 << 20, 1 << 23, 1 << 25, 1 << 27)
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """What marks and gaps cost without a candidate, measured in a runner that never loaded one.
+    """What lies around calls without a candidate, by the bytes they write; measured in a runner that never loads one.
 
-    ``empty_us``: from a begin mark to the end mark with nothing between; ``after``: what lies between calls, by the
-    bytes that the call before wrote. The marks of two runners differ by some tenths of a µs, so that every runner's own
-    are measured again before it loads its candidate.
+    The marks themselves differ by some tenths of a µs between two runners: CudaTarget.empty_marks.
     """
 
-    empty_us: float
     after: dict[int, Expected]
 
     def expected(self, output_bytes: int) -> Expected:
@@ -168,12 +165,11 @@ class CudaTarget:
         if sandbox.kind not in self._calibrations:
             page = self.page()
             with self.session(sandbox, "none", None, page) as session:
-                empty = self.empty_marks(session, page, CALIBRATION_BATCHES)
                 expected = {
                     size: Expected.of(_marks(self, session, page, size, "touch", CALIBRATION_BATCHES))
                     for size in TOUCHED_BYTES
                 }
-            self._calibrations[sandbox.kind] = Calibration(empty, expected)
+            self._calibrations[sandbox.kind] = Calibration(expected)
         return self._calibrations[sandbox.kind]
 
     def empty_marks(self, session: RunnerSession, page: DevicePage, batches: int) -> float:
@@ -189,20 +185,10 @@ def _marks(
     buffers = CudaBuffers(layout)
     times = BatchTimes()
     try:
-        indices, sizes, descriptors = buffers.descriptors()
-        session.request(
-            {"op": "buffers", "slots": layout.slots, "parameters": layout.describe(indices, sizes, False)},
-            "mapped", timeout_s=30, descriptors=descriptors,
-        )
+        session.share(buffers, writable_inputs=False, timeout_s=30)
         for token in range(1, batches + 2):
             page.reset()
-            session.request(
-                {
-                    "op": "enqueue", "slots": list(range(CALIBRATION_CALLS)), "kind": kind, "token": token,
-                    "flush": [is_flushed(call) for call in range(CALIBRATION_CALLS)],
-                },
-                "enqueued", timeout_s=30,
-            )
+            session.request(enqueue_request(list(range(CALIBRATION_CALLS)), kind, token), "enqueued", timeout_s=30)
             for pair in pairs(CALIBRATION_CALLS):
                 for slot in pair:
                     buffers.data(layout.parameters[0], slot).zero_()

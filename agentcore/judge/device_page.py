@@ -68,8 +68,8 @@ class DevicePage:
 
     def post_call(self, slot: int, sequence: int) -> None:
         """The word to call, for a runner that serves one call at a time."""
-        self._words[pages.COMMAND_SLOT] = slot
-        self._words[pages.COMMAND_SLOT + 1] = sequence
+        self._words[pages.DEVICE_SLOT] = slot
+        self._words[pages.DEVICE_SEQUENCE] = sequence
 
     def answered(self, sequence: int) -> bool:
         return self._words[self._marks] == sequence

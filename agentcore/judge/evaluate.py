@@ -159,10 +159,7 @@ class _Evaluation:
             try:
                 sandbox = find_sandbox(self.request.sandbox)
                 self.sandbox_kind = sandbox.kind
-                if sandbox.kind == "none":
-                    self.findings.skip(CheckName.SANDBOXED, "no sandbox, by explicit setting: not mergeable")
-                else:
-                    self.findings.record(CheckName.SANDBOXED, True)
+                self.findings.record_sandbox(sandbox.kind, ": not mergeable")
                 if self.judge.target.builds_disturb:
                     with self._lease():
                         self._build_and_measure(sandbox)

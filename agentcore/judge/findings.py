@@ -57,6 +57,13 @@ class Findings:
     def skip(self, name: CheckName, why: str) -> None:
         self._set(Check(name=name, status=CheckStatus.SKIP, message=plain(why)))
 
+    def record_sandbox(self, kind: str, consequence: str = "") -> None:
+        """Note ``sandboxed``: passed, or skipped where there was none, with what follows from that."""
+        if kind == "none":
+            self.skip(CheckName.SANDBOXED, f"no sandbox, by explicit setting{consequence}")
+        else:
+            self.record(CheckName.SANDBOXED, True)
+
     def _set(self, check: Check) -> bool:
         before = self._checks.get(check.name)
         if before is None or before.status is not CheckStatus.FAIL:

@@ -347,12 +347,8 @@ class HostRunner:
     def _share(self, verifier: Verifier, *, writable_inputs: bool) -> HostBuffers:
         layout = Layout.of(verifier.factory.problem, verifier.workload, verifier.scalars(), SLOTS)
         buffers = HostBuffers(layout, writable_inputs=writable_inputs)
-        indices, sizes, descriptors = buffers.descriptors()
         try:
-            self.session.request(
-                {"op": "buffers", "slots": SLOTS, "parameters": layout.describe(indices, sizes, writable_inputs)},
-                "mapped", timeout_s=30, descriptors=descriptors,
-            )
+            self.session.share(buffers, writable_inputs=writable_inputs, timeout_s=30)
         except BaseException:
             buffers.close()
             raise

@@ -7,7 +7,7 @@ the cache in between. Nothing is subtracted, so that there is nothing to inflate
 
 from __future__ import annotations
 
-import random as pseudo_random
+import secrets
 import time
 from typing import TYPE_CHECKING
 
@@ -18,7 +18,7 @@ from agentcore.vocabulary import CheckName
 if TYPE_CHECKING:
     from agentcore.judge.cuda_runner import CudaRunner
 
-random = pseudo_random.SystemRandom()
+random = secrets.SystemRandom()
 
 
 def time_one_by_one(runner: CudaRunner, content: BatchContent) -> None:

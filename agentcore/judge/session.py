@@ -11,12 +11,15 @@ import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from agentcore.build.prebuilt import hidden
 from agentcore.judge.libraries import mapped_files
 from agentcore.judge.runner import channel
 from agentcore.sandbox import Exceeded, Limits, Sandbox, SandboxProcess
+
+if TYPE_CHECKING:
+    from agentcore.judge.buffers import SlotBuffers
 
 RUNNER_DIR = Path(__file__).resolve().parent / "runner"
 LOG_BYTES = 16 * 1024
@@ -88,6 +91,15 @@ class RunnerSession:
         """Send a request and wait for its one answer. Raises RunnerFailure."""
         self.post(message, descriptors)
         return self.answer(expect, timeout_s=timeout_s)
+
+    def share(self, buffers: SlotBuffers, *, writable_inputs: bool, timeout_s: float) -> None:
+        """Have the runner map a workload's buffers. Raises RunnerFailure."""
+        layout = buffers.layout
+        indices, sizes, descriptors = buffers.descriptors()
+        self.request(
+            {"op": "buffers", "slots": layout.slots, "parameters": layout.describe(indices, sizes, writable_inputs)},
+            "mapped", timeout_s=timeout_s, descriptors=descriptors,
+        )
 
     def post(self, message: dict[str, Any], descriptors: list[int] | None = None) -> None:
         """Send a request without waiting."""

@@ -102,10 +102,7 @@ class _Run:
             return
         sandbox = find_sandbox(request.sandbox)
         self.sandbox_kind = sandbox.kind
-        if sandbox.kind == "none":
-            self.checks.skip(CheckName.SANDBOXED, "no sandbox, by explicit setting")
-        else:
-            self.checks.record(CheckName.SANDBOXED, True)
+        self.checks.record_sandbox(sandbox.kind)
         try:
             files = read_source(request.kernel_dir, request.language)
         except SourceError as error:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import json
 import os
 import shutil
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +19,7 @@ from agentcore.build.header import parameters
 from agentcore.judge.devices import gpus
 from agentcore.judge.evaluate import EvaluationRequest, Judge
 from agentcore.judge.result import Check, EvaluationResult
+from agentcore.judge.service import JudgeService
 from agentcore.problems import Problem, load_problem
 from agentcore.sandbox import Sandbox, SandboxUnavailable, find_sandbox
 from agentcore.vocabulary import CheckName, HardwareName, Language
@@ -201,6 +204,27 @@ def wait_until(condition: Callable[[], object], seconds: float = 20) -> bool:
     while not (held := condition()) and time.monotonic() < deadline:
         time.sleep(0.02)
     return bool(held)
+
+
+@contextlib.contextmanager
+def while_a_candidate_runs(service: JudgeService, then: Callable[[int], None], *, after_s: float) -> Iterator[set[int]]:
+    """Does something to a judge some time after a candidate started running; yields the pids that were alive then."""
+    pid = service.pid
+    assert pid is not None
+    seen: set[int] = set()
+
+    def act() -> None:
+        if wait_until(lambda: candidates_of(pid)):
+            time.sleep(after_s)
+            seen.update({pid} | below(pid))
+            then(pid)
+
+    thread = threading.Thread(target=act)
+    thread.start()
+    try:
+        yield seen
+    finally:
+        thread.join()
 
 
 @pytest.fixture

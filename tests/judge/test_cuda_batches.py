@@ -72,11 +72,11 @@ class Device(threading.Thread):
     def _serve(self) -> None:
         words, first = self.bench.page._words, self.request["first"]
         for sequence in range(first, first + self.request["count"]):
-            while words[pages.COMMAND_SLOT + 1] < sequence:
+            while words[pages.DEVICE_SEQUENCE] < sequence:
                 if self.bench.gone:
                     return
                 time.sleep(0)
-            slot = words[pages.COMMAND_SLOT]
+            slot = words[pages.DEVICE_SLOT]
             if not self.bench.late:
                 self.bench.compute(slot)
             words[pages.MARK_OFFSET // 8] = sequence

@@ -5,7 +5,6 @@ Through a JudgeService that stays up, as a worker's does. What GPUs add is in te
 
 from __future__ import annotations
 
-import contextlib
 import fcntl
 import os
 import resource
@@ -13,9 +12,8 @@ import signal
 import subprocess
 import sys
 import tempfile
-import threading
-import time
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -29,10 +27,10 @@ from agentcore.vocabulary import CheckName, HardwareName, Language, Verdict
 from tests.judge.conftest import (
     DOUBLE,
     DOUBLE_KERNEL,
-    below,
     candidates_of,
     failing,
     wait_until,
+    while_a_candidate_runs,
     whole_kernel,
     workload,
     write_kernel,
@@ -250,26 +248,10 @@ def test_a_result_larger_than_any_pipe_buffer_arrives(yard: Yard) -> None:
 # -- the judge itself
 
 
-@contextlib.contextmanager
-def while_judging(yard: Yard, then: Callable[[int], None]) -> Iterator[set[int]]:
+def while_judging(yard: Yard, then: Callable[[int], None]) -> AbstractContextManager[set[int]]:
     """Does something to the judge once a candidate is running; yields the pids that were alive then."""
     yard.is_unharmed()
-    pid = yard.service.pid
-    assert pid is not None
-    seen: set[int] = set()
-
-    def act() -> None:
-        if wait_until(lambda: candidates_of(pid)):
-            time.sleep(0.2)
-            seen.update({pid} | below(pid))
-            then(pid)
-
-    thread = threading.Thread(target=act)
-    thread.start()
-    try:
-        yield seen
-    finally:
-        thread.join()
+    return while_a_candidate_runs(yard.service, then, after_s=0.2)
 
 
 HANG = "if (x) for (;;) usleep(1000);"

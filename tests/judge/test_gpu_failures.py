@@ -8,11 +8,9 @@ from __future__ import annotations
 import os
 import signal
 import sys
-import threading
-import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -28,10 +26,10 @@ from agentcore.sandbox import GIB, Limits, Sandbox
 from agentcore.vocabulary import CheckName, HardwareName, Language, Verdict
 from tests.judge.conftest import (
     DOUBLE,
-    below,
     candidates_of,
     failing,
     wait_until,
+    while_a_candidate_runs,
     workload,
     write_kernel,
     write_problem,
@@ -200,26 +198,10 @@ def test_a_failing_kernel_gets_its_verdict_and_the_next_is_unharmed(yard: Yard, 
     yard.is_unharmed()
 
 
-@contextmanager
-def while_hanging(yard: Yard, then: Callable[[int], None]) -> Iterator[set[int]]:
+def while_hanging(yard: Yard, then: Callable[[int], None]) -> AbstractContextManager[set[int]]:
     """Does something to the judge while a candidate's kernel hangs on the device; yields the pids alive then."""
     yard.is_unharmed()
-    pid = yard.service.pid
-    assert pid is not None
-    seen: set[int] = set()
-
-    def act() -> None:
-        if wait_until(lambda: candidates_of(pid)):
-            time.sleep(1.0)
-            seen.update({pid} | below(pid))
-            then(pid)
-
-    thread = threading.Thread(target=act)
-    thread.start()
-    try:
-        yield seen
-    finally:
-        thread.join()
+    return while_a_candidate_runs(yard.service, then, after_s=1.0)
 
 
 def test_a_judge_that_is_killed_frees_the_device(yard: Yard) -> None:

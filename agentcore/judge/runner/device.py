@@ -250,12 +250,12 @@ class DeviceTarget:
 
         The judge posts (slot, then sequence) in the page; a call ends with a context-wide synchronise.
         """
-        words, reply, posted = self.words, pages.MARK_OFFSET // 8, pages.COMMAND_SLOT + 1
+        words, reply = self.words, pages.MARK_OFFSET // 8
         with self._streams():
             for sequence in range(request["first"], request["first"] + request["count"]):
-                while words[posted] < sequence:
+                while words[pages.DEVICE_SEQUENCE] < sequence:
                     pass
-                status = self.calls[words[pages.COMMAND_SLOT]]()
+                status = self.calls[words[pages.DEVICE_SLOT]]()
                 if status:
                     return {"op": "finished", "status": status}
                 self._synchronize()

@@ -15,7 +15,6 @@ PROOF_WORDS = 64
 # command page, as 64-bit words
 COMMAND_SEQUENCE = 0
 COMMAND_SLOT = 1
-COMMAND_COUNT = 2
 
 # reply page, as 64-bit words
 REPLY_SEQUENCE = 0
@@ -25,7 +24,10 @@ REPLY_ARMED = 3
 
 HOST_PAGE_BYTES = 4096
 
-# device page (pinned, mapped into the GPU), as byte offsets
+# device page (pinned, mapped into the GPU): the gate is its first word; for kernels that are called one at a time
+DEVICE_SLOT = 1
+DEVICE_SEQUENCE = 2
+# and as byte offsets
 GATE_OFFSET = 0
 SEED_OFFSET = 4096
 MARK_OFFSET = 8192
