@@ -62,13 +62,17 @@ def judge_command(yard: Path, cache_dir: Path) -> Callable[..., int]:
 
 
 def retried(run: Callable[[], int], capsys: pytest.CaptureFixture[str]) -> tuple[int, str, str]:
-    """Exit status, stdout and stderr; once more where the machine was too busy to measure."""
+    """Exit status and stdout, once more where the machine was too busy to measure; stderr of every try, since what one
+    did for good, the next need not do again.
+    """
+    progress = ""
     for _ in range(4):
         code = run()
         said = capsys.readouterr()
+        progress += said.err
         if "disturbed" not in said.out:
             break
-    return code, said.out, said.err
+    return code, said.out, progress
 
 
 def test_a_passing_kernel_gives_a_table_a_file_and_status_zero(
