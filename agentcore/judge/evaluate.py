@@ -7,7 +7,6 @@ imports or loads candidate code; that happens in the runner.
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
@@ -26,6 +25,7 @@ from agentcore.judge.findings import Findings
 from agentcore.judge.heldout import explained, without_shape
 from agentcore.judge.libraries import LibraryRules, named
 from agentcore.judge.measurement import Effort, FirstCall, Measurement, Verifier
+from agentcore.judge.phases import phase
 from agentcore.judge.request import EvaluationRequest
 from agentcore.judge.result import BoundRecord, BuildReport, EnvironmentStamp, EvaluationResult, WorkloadResult
 from agentcore.judge.session import RunnerFailure, RunnerSession
@@ -138,24 +138,16 @@ class _Evaluation:
         self.chosen = _chosen(request)
 
     @contextmanager
-    def _phase(self, name: str) -> Iterator[None]:
-        begun = time.perf_counter()
-        try:
-            yield
-        finally:
-            self.seconds[name] = round(self.seconds.get(name, 0.0) + time.perf_counter() - begun, 6)
-
-    @contextmanager
     def _lease(self) -> Iterator[None]:
         """The device to ourselves; ``queue`` is what waiting for it took, ``lease`` how long it was held."""
         with ExitStack() as held:
-            with self._phase("queue"):
+            with phase(self.seconds, "queue"):
                 held.enter_context(device_lease(self.judge.target.device_uuid))
-            with self._phase("lease"):
+            with phase(self.seconds, "lease"):
                 yield
 
     def run(self) -> EvaluationResult:
-        with self._phase("total"):
+        with phase(self.seconds, "total"):
             try:
                 sandbox = find_sandbox(self.request.sandbox)
                 self.sandbox_kind = sandbox.kind
@@ -174,16 +166,16 @@ class _Evaluation:
     def _build_and_measure(self, sandbox: Sandbox) -> None:
         request = self.request
         if self.judge.target.builds_disturb:
-            with self._phase("build"):
+            with phase(self.seconds, "build"):
                 self.report, artifact = build_kernel(request, sandbox, self.findings)
         else:
             # Compilers are other processes: meanwhile this one works out the bounds, while it holds no device.
             with ThreadPoolExecutor(1) as pool:
                 built = pool.submit(build_kernel, request, sandbox, self.findings)
-                with self._phase("bounds"):
+                with phase(self.seconds, "bounds"):
                     for workload, _heldout in self.chosen:
                         self.judge.bound(request.problem, workload)
-                with self._phase("build"):  # what of it is waited for
+                with phase(self.seconds, "build"):  # what of it is waited for
                     self.report, artifact = built.result()
         if artifact is None:
             return
@@ -197,7 +189,7 @@ class _Evaluation:
         request, target = self.request, self.judge.target
         request.progress("loading")
         try:
-            with self._phase("start"):
+            with phase(self.seconds, "start"):
                 runner = target.start(sandbox, request.runs_as, artifact, self.effort)
         except RunnerFailure as failure:
             self._blame(self.findings, failure, loading=True)
@@ -231,7 +223,7 @@ class _Evaluation:
                 # From here on the candidate knows held-out shapes, and could print them.
                 self.runner_log, self.heldout_shown = runner.session.log(), True
             self.request.progress(f"measuring {label}")
-            with self._phase("measure"):
+            with phase(self.seconds, "measure"):
                 verifier = Verifier(problem, factory, workload)
                 try:
                     measurement = runner.measure(verifier)

@@ -9,8 +9,6 @@ from __future__ import annotations
 import contextlib
 import logging
 import tempfile
-import time
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -22,6 +20,7 @@ from agentcore.build.source import SourceError, read_source
 from agentcore.judge.building import first_error, kernel_digest
 from agentcore.judge.device_lock import device_lease
 from agentcore.judge.findings import Findings
+from agentcore.judge.phases import phase
 from agentcore.judge.request import EvaluationRequest
 from agentcore.judge.result import BuildReport, EvaluationResult
 from agentcore.problems import Workload
@@ -74,7 +73,7 @@ class _Run:
         self.started_at = datetime.now(UTC)
 
     def run(self) -> EvaluationResult:
-        with self._phase("total"):
+        with phase(self.seconds, "total"):
             try:
                 self._sanitize()
             except Exception as error:
@@ -130,7 +129,7 @@ class _Run:
             )
 
         wanted = list(dict.fromkeys(map(variant_of, tools)))
-        with self._phase("build"), ThreadPoolExecutor(len(wanted)) as pool:
+        with phase(self.seconds, "build"), ThreadPoolExecutor(len(wanted)) as pool:
             builds = dict(zip(wanted, pool.map(made, wanted), strict=True))
         self.reports = [build.report for build in builds.values()]
         for build in builds.values():
@@ -151,7 +150,7 @@ class _Run:
         with tempfile.TemporaryDirectory(prefix="run-", dir=place) as name:
             directory = Path(name)
             directory.chmod(0o755)  # the sandbox reads it under another uid
-            with self._phase("inputs"):
+            with phase(self.seconds, "inputs"):
                 plan = write_plan(directory, request.problem, request.language, self.workloads, self._factory())
             for variant, artifact in builds.items():
                 program = Program(
@@ -159,7 +158,7 @@ class _Run:
                 )
                 program.path.write_bytes(artifact.read_bytes())
                 program.path.chmod(0o755)
-                with self._phase("run"):
+                with phase(self.seconds, "run"):
                     self._run_variant(program, [t for t in tools if variant_of(t) is variant], sandbox)
 
     def _run_variant(self, program: Program, tools: list[Tool], sandbox: Sandbox) -> None:
@@ -230,14 +229,6 @@ class _Run:
         from agentcore.problems.tensors import InputFactory
 
         return self.factory or InputFactory(self.request.problem, "cpu")
-
-    @contextlib.contextmanager
-    def _phase(self, name: str) -> Iterator[None]:
-        begun = time.perf_counter()
-        try:
-            yield
-        finally:
-            self.seconds[name] = round(self.seconds.get(name, 0.0) + time.perf_counter() - begun, 6)
 
 
 def where(finding: Finding) -> str:

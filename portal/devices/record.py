@@ -10,6 +10,7 @@ from pydantic import ValidationError
 from agentcore.selftest.report import SelfTestReport, Summary
 from portal.devices.models import SelfTest
 from portal.evaluations.models import Device
+from portal.evaluations.record import device_fields
 from portal.events.models import log as log_event
 from portal.text import storable, storable_json
 
@@ -47,14 +48,7 @@ def store(report: SelfTestReport, by: str) -> SelfTest:
         # What a worker reported of the device (its last result) is newer than what a self-test says; its name is not.
         device, _ = Device.objects.get_or_create(
             uuid=storable(stamp.device_uuid, 80),
-            defaults={
-                "hardware": stamp.hardware.value,
-                "name": storable(stamp.device_name or stamp.device_uuid, 200),
-                "host": storable(stamp.host, 200),
-                "driver": storable(stamp.driver, 80),
-                "sandbox": storable(stamp.sandbox, 40),
-                "last_seen_at": report.started_at,
-            },
+            defaults={**device_fields(stamp), "last_seen_at": report.started_at},
         )
         row, created = SelfTest.objects.get_or_create(
             device=device,

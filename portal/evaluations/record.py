@@ -14,7 +14,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from agentcore.bounds.score import geomean, sol_score
-from agentcore.judge.result import Check, EvaluationResult
+from agentcore.judge.result import Check, EnvironmentStamp, EvaluationResult
 from agentcore.vocabulary import Verdict
 from portal.evaluations import scores
 from portal.evaluations.models import CheckResult, Device, Evaluation, WorkloadResult
@@ -105,21 +105,24 @@ def _check_rows(evaluation: Evaluation, result: EvaluationResult) -> Iterable[Ch
         yield from (row(check, workload.index) for check in workload.checks)
 
 
+def device_fields(stamp: EnvironmentStamp) -> dict[str, str]:
+    """A device's row as a result's stamp describes it, without its uuid and when it was seen."""
+    return {
+        "hardware": stamp.hardware.value,
+        "name": storable(stamp.device_name or stamp.device_uuid, 200),
+        "host": storable(stamp.host, 200),
+        "driver": storable(stamp.driver, 80),
+        "sandbox": storable(stamp.sandbox, 40),
+    }
+
+
 def _see_device(result: EvaluationResult) -> None:
     stamp = result.stamp
-    if not stamp.device_uuid:
-        return
-    Device.objects.update_or_create(
-        uuid=storable(stamp.device_uuid, 80),
-        defaults={
-            "hardware": stamp.hardware.value,
-            "name": storable(stamp.device_name or stamp.device_uuid, 200),
-            "host": storable(stamp.host, 200),
-            "driver": storable(stamp.driver, 80),
-            "sandbox": storable(stamp.sandbox, 40),
-            "last_seen_at": timezone.now(),
-        },
-    )
+    if stamp.device_uuid:
+        Device.objects.update_or_create(
+            uuid=storable(stamp.device_uuid, 80),
+            defaults={**device_fields(stamp), "last_seen_at": timezone.now()},
+        )
 
 
 def _score_new(evaluation: Evaluation) -> None:
