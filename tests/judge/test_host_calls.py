@@ -79,6 +79,17 @@ def test_clocks_that_others_took_the_cpu_from_prove_nothing() -> None:
     assert measurement.findings.verdict() is Verdict.CLOCK_MISMATCH
 
 
+def test_a_few_undisturbed_calls_tell_a_clock_that_lies_on_a_busy_machine() -> None:
+    frozen = times([25.0] * 4, [24.0] * 4, elapsed_us=2100, claimed_us=0.0)
+    disturbed = [replace(t, quiet=False) for t in times([25.0] * 11, [24.0] * 11, elapsed_us=4000, claimed_us=0.0)]
+    measurement = Measurement()
+    judge_clock(measurement, frozen + disturbed)
+    assert measurement.findings.verdict() is Verdict.CLOCK_MISMATCH
+    measurement = Measurement()
+    judge_clock(measurement, frozen[:2] + disturbed)
+    assert measurement.findings.verdict() is Verdict.INFRA_ERROR
+
+
 def test_a_companion_that_was_disturbed_makes_no_call_faster_than_it_was() -> None:
     """A judge that was not running for a while sees the echo and the end at once; the companion before was as late."""
     took = CallTime(wake_us=4000, elapsed_us=2, claimed_us=390, quiet=False, frozen=True, companion_us=4100)
