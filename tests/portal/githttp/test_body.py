@@ -65,7 +65,7 @@ def test_a_compressed_body_that_grows_past_the_limit_is_cut_off_without_being_he
     assert sum(taken) <= LIMIT
 
 
-@pytest.mark.parametrize("data", [b"not gzip at all", gzip.compress(b"x" * 1000)[:-9]])
+@pytest.mark.parametrize("data", [b"not gzip at all", gzip.compress(b"x" * 1000)[:-9]], ids=["no gzip", "cut short"])
 def test_a_damaged_compressed_body_counts_as_a_client_that_left(data):
     with pytest.raises(ClientGone):
         list(read_body(environ(data, HTTP_CONTENT_ENCODING="gzip"), LIMIT))
