@@ -25,13 +25,18 @@ LANGUAGE, HARDWARE = Language.CPP, HardwareName.CPU
 
 
 def import_suite(names: Sequence[str]) -> list[Problem]:
-    """Import the suite (or the named problems of it). Raises CommandError for a name that is not there."""
+    """Import the suite; returned are the named problems, by default those with a kernel that a tuner can start from.
+
+    Raises CommandError for a name that is not there.
+    """
     found = {path.name: path for path in find_problems(Path(settings.PROBLEMS_DIR))}
     unknown = [name for name in names if name not in found]
     if unknown:
         raise CommandError(f"there is no problem {', '.join(unknown)}; there are: {', '.join(sorted(found))}")
-    imported = [import_problem(found[name]).problem for name in (names or sorted(found))]
-    return [problem for problem in imported if problem is not None]
+    kernels = Path(settings.KERNELS_SEED_DIR) / "kernels"
+    chosen = set(names) or {name for name in found if (kernels / name / LANGUAGE.value).is_dir()}
+    imported = {name: import_problem(found[name]).problem for name in (names or sorted(found))}
+    return [problem for name, problem in imported.items() if problem is not None and name in chosen]
 
 
 def open_campaign(problems: Sequence[Problem]) -> Campaign:

@@ -16,7 +16,7 @@ from agentcore.sanitizer.report import Tool, ToolStatus
 from agentcore.vocabulary import HardwareName, Language, Verdict
 
 ROOT = Path(__file__).resolve().parents[2]
-SUITE = sorted(path.name for path in (ROOT / "problems").iterdir() if (path / "definition.json").is_file())
+SUITE = sorted(path.parent.name for path in (ROOT / "kernels_repo" / "kernels").glob("*/cpp"))
 
 
 def run(kernel_dir: Path, problem: Problem, cache: Path, choice: Choice) -> EvaluationResult:
@@ -33,7 +33,7 @@ def run(kernel_dir: Path, problem: Problem, cache: Path, choice: Choice) -> Eval
 
 
 def test_the_suite_is_all_there() -> None:
-    assert len(SUITE) == 8
+    assert len(SUITE) >= 8
 
 
 @pytest.mark.parametrize("name", SUITE)

@@ -24,16 +24,12 @@ from agentcore.sandbox import find_sandbox
 from agentcore.vocabulary import HardwareName, Language
 
 ROOT = Path(__file__).resolve().parents[2]
-NAMES = (
-    "cross_entropy_v128256",
-    "fused_add_rmsnorm_h4096",
-    "gemm_bf16_llama8b",
-    "layernorm_modulation_h3072",
-    "rmsnorm_h4096",
-    "rope_gqa_h32_kv8_d128",
-    "softmax_softcap",
-    "swiglu_gate_i14336",
-)
+PROBLEMS = tuple(sorted(path.parent.name for path in (ROOT / "problems").glob("*/definition.json")))
+"""Every problem of the suite."""
+KERNELS = ROOT / "kernels_repo" / "kernels"
+CPP_NAMES = tuple(name for name in PROBLEMS if (KERNELS / name / "cpp").is_dir())
+CUDA_NAMES = tuple(name for name in PROBLEMS if (KERNELS / name / "cuda").is_dir())
+"""Those with a starting kernel in the language."""
 _EMULATOR = Path(__file__).with_name("emulator")
 _copies = itertools.count()
 Settings = Mapping[str, str]
@@ -44,7 +40,7 @@ def problem(name: str) -> Problem:
 
 
 def kernel_dir(name: str, language: Language) -> Path:
-    return ROOT / "kernels_repo" / "kernels" / name / language.value
+    return KERNELS / name / language.value
 
 
 def covering_settings(name: str, language: Language) -> list[dict[str, str]]:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from suite_kernels import NAMES, call, compile_kernel, covering_settings, mismatches, one_thread, problem, resized
+from suite_kernels import CPP_NAMES, call, compile_kernel, covering_settings, mismatches, one_thread, problem, resized
 
 from agentcore.problems.tensors import InputFactory, output_specs
 from agentcore.vocabulary import HardwareName, Language
@@ -23,7 +23,7 @@ RAGGED = {
 }
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", CPP_NAMES)
 def test_agrees_with_the_reference_at_every_tunable_value(name: str, tmp_path: Path) -> None:
     one_thread()
     own = problem(name)

@@ -4,7 +4,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from suite_kernels import NAMES, kernel_dir, problem
+from suite_kernels import CUDA_NAMES, kernel_dir, problem
 
 from agentcore.build import build
 from agentcore.sandbox import find_sandbox
@@ -17,7 +17,7 @@ pytestmark = [
 
 
 @pytest.mark.parametrize("hardware", [HardwareName.H200, HardwareName.B200])
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", CUDA_NAMES)
 def test_compiles_without_spills(name: str, hardware: HardwareName, tmp_path: Path) -> None:
     built = build(
         kernel_dir(name, Language.CUDA),

@@ -4,7 +4,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from suite_kernels import NAMES, covering_settings, emulate_kernel, mismatches, resized
+from suite_kernels import CUDA_NAMES, covering_settings, emulate_kernel, mismatches, resized
 
 from agentcore.vocabulary import Language
 
@@ -54,7 +54,7 @@ FORCED = {
 }
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", CUDA_NAMES)
 def test_every_path_agrees_with_the_reference(name: str, emulated: Path) -> None:
     for settings in ({}, *FORCED.get(name, [])):
         library = emulate_kernel(name, settings, emulated)
@@ -74,7 +74,7 @@ def test_gemm_picks_other_tiles_and_splits_on_smaller_devices(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", CUDA_NAMES)
 def test_every_tunable_value_agrees_with_the_reference(name: str, emulated: Path) -> None:
     for settings in covering_settings(name, Language.CUDA)[1:]:
         settings = settings | FORCED.get(name, [{}])[0]

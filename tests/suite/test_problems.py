@@ -5,9 +5,9 @@ from collections.abc import Callable
 
 import pytest
 import torch
-from suite_kernels import NAMES, ROOT, one_thread, problem, wrong_shares
+from suite_kernels import KERNELS, PROBLEMS, ROOT, one_thread, problem, wrong_shares
 
-from agentcore.problems import Problem, Workload, find_problems
+from agentcore.problems import Problem, Workload
 from agentcore.problems.tensors import InputFactory, output_specs
 from agentcore.vocabulary import HardwareName
 
@@ -24,11 +24,13 @@ def inputs_and_reference(own: Problem, workload: Workload) -> tuple[dict[str, to
     return inputs, factory.reference(inputs)
 
 
-def test_the_suite_is_what_the_problem_directory_holds() -> None:
-    assert sorted(path.name for path in find_problems(ROOT / "problems")) == sorted(NAMES)
+def test_every_directory_is_a_problem_of_its_own_name_and_every_starting_kernel_has_one() -> None:
+    assert {path.name for path in (ROOT / "problems").iterdir()} == set(PROBLEMS)
+    assert [problem(name).name for name in PROBLEMS] == list(PROBLEMS)
+    assert {path.name for path in KERNELS.iterdir()} <= set(PROBLEMS)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", PROBLEMS)
 def test_has_workloads_for_both_targets_and_held_out_ones(name: str) -> None:
     own = problem(name)
     assert len(own.workloads) >= 8
@@ -40,14 +42,14 @@ def test_has_workloads_for_both_targets_and_held_out_ones(name: str) -> None:
         assert not measured & held_out, "a held-out shape is also a measured one"
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", PROBLEMS)
 def test_brief_and_baseline_are_there(name: str) -> None:
     own = problem(name)
     assert own.brief.startswith("# ")
     assert callable(runpy.run_path(str(own.root / "baseline.py"))["run"])
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", PROBLEMS)
 def test_no_workload_takes_a_cpu_too_long_or_a_gpu_too_much_memory(name: str) -> None:
     own = problem(name)
     for workload in own.workloads:
@@ -67,7 +69,7 @@ def tensor_bytes(own: Problem, workload: Workload) -> int:
     return total
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", PROBLEMS)
 def test_baseline_agrees_with_the_reference(name: str) -> None:
     one_thread()
     own = problem(name)
@@ -92,7 +94,7 @@ def _earlier_call(inputs: dict[str, torch.Tensor], expected: Outputs) -> Outputs
 
 
 @pytest.mark.parametrize("lazy", [_zeros, _mean, _earlier_call])
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", PROBLEMS)
 def test_lazy_output_is_outside_the_tolerance(
     name: str, lazy: Callable[[dict[str, torch.Tensor], Outputs], Outputs]
 ) -> None:

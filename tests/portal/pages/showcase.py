@@ -73,7 +73,8 @@ def build(
     Without ``repositories`` the attempts are rows only: quicker, and enough where nothing reads their sources.
     """
     dice = random.Random(seed)
-    directories = sorted(p for p in Path(settings.PROBLEMS_DIR).iterdir() if (p / "definition.json").is_file())
+    kernels = Path(settings.KERNELS_SEED_DIR) / "kernels"  # the attempts begin at a starting kernel
+    directories = sorted(p for p in Path(settings.PROBLEMS_DIR).iterdir() if (kernels / p.name / "cpp").is_dir())
     outcomes = import_problems(directories[:problems])
     chosen = [outcome.problem for outcome in outcomes]
     if repositories:
