@@ -10,6 +10,7 @@ from pathlib import Path
 from django.conf import settings
 from django.core.management import CommandError
 
+from agentcore.agents.tunables import parse
 from agentcore.problems import find_problems
 from agentcore.vocabulary import HardwareName, Language
 from portal.attempts.repository import ensure_repositories
@@ -25,7 +26,9 @@ LANGUAGE, HARDWARE = Language.CPP, HardwareName.CPU
 
 
 def import_suite(names: Sequence[str]) -> list[Problem]:
-    """Import the suite; returned are the named problems, by default those with a kernel that a tuner can start from.
+    """Import the suite; returned are the named problems, by default those with a kernel that a tuner can search.
+
+    So the campaign grows with the kernels that declare parameters, not with the suite.
 
     Raises CommandError for a name that is not there.
     """
@@ -34,9 +37,14 @@ def import_suite(names: Sequence[str]) -> list[Problem]:
     if unknown:
         raise CommandError(f"there is no problem {', '.join(unknown)}; there are: {', '.join(sorted(found))}")
     kernels = Path(settings.KERNELS_SEED_DIR) / "kernels"
-    chosen = set(names) or {name for name in found if (kernels / name / LANGUAGE.value).is_dir()}
+    chosen = set(names) or {name for name in found if _has_tunables(kernels / name / LANGUAGE.value)}
     imported = {name: import_problem(found[name]).problem for name in (names or sorted(found))}
     return [problem for name, problem in imported.items() if problem is not None and name in chosen]
+
+
+def _has_tunables(kernel: Path) -> bool:
+    files = sorted(path for path in kernel.glob("*") if path.is_file())
+    return any(parse(path.read_text("utf-8"), path.name) for path in files)
 
 
 def open_campaign(problems: Sequence[Problem]) -> Campaign:

@@ -138,15 +138,43 @@ def call(
     assert returned == 0, f"kernel_launch returned {returned}"
 
 
+def fresh_outputs(own: Problem, workload: Workload) -> dict[str, torch.Tensor]:
+    """Output tensors filled with what no right answer has: NaN, or the byte 0x5A where a dtype has none."""
+    outputs = {}
+    for output, (shape, dtype) in output_specs(own, workload).items():
+        if dtype.is_floating_point and dtype.itemsize > 1:
+            outputs[output] = torch.full(shape, float("nan"), dtype=dtype)
+        else:
+            raw = torch.full((*shape, dtype.itemsize), 0x5A, dtype=torch.uint8)
+            outputs[output] = raw.view(dtype).squeeze(-1)
+    return outputs
+
+
+def decoded(packed: torch.Tensor) -> torch.Tensor:
+    """Packed 4-bit floats one by one, the low half of a byte first: twice as many in a row."""
+    magnitudes = (0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0)
+    table = torch.tensor([*magnitudes, *(-value for value in magnitudes)])
+    codes = packed.view(torch.uint8)
+    return table[torch.stack((codes & 15, codes >> 4), dim=-1).flatten(-2).long()]
+
+
 def wrong_shares(
     workload: Workload, outputs: Mapping[str, torch.Tensor], expected: Mapping[str, torch.Tensor]
 ) -> dict[str, float]:
-    """Output → share of elements outside the workload's tolerance, where there are any. NaN is outside."""
+    """Output → share of elements outside the workload's tolerance, where there are any. NaN is outside.
+
+    Integers and bools are compared exactly, as the judge does. Packed 4-bit floats may be given decoded.
+    """
     tolerance = workload.tolerance
     shares = {}
     for output, want in expected.items():
-        error = (outputs[output].double() - want.double()).abs()
-        matches = error <= tolerance.max_atol + tolerance.max_rtol * want.double().abs()
+        got = outputs[output]
+        if not want.dtype.is_floating_point:
+            shares[output] = (got != want).double().mean().item()
+            continue
+        pair = [decoded(t) if t.dtype == torch.float4_e2m1fn_x2 else t for t in (got, want)]
+        given, right = pair[0].double(), pair[1].double()
+        matches = (given - right).abs() <= tolerance.max_atol + tolerance.max_rtol * right.abs()
         shares[output] = 1 - matches.double().mean().item()
     return {output: share for output, share in shares.items() if share > 0}
 

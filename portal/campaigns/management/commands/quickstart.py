@@ -27,7 +27,7 @@ class Command(BaseCommand):
         parser.add_argument(
             "--attempts-per-problem", type=int, metavar="N", help=f"default: {ATTEMPTS}, and at most {MINUTES} minutes"
         )
-        parser.add_argument("--problems", nargs="+", default=[], metavar="NAME", help="default: the whole suite")
+        parser.add_argument("--problems", nargs="+", default=[], metavar="NAME", help="default: those to tune")
         parser.add_argument("--agents", type=int, help="tuners at work at the same time (default: 1 or 2, by cores)")
 
     def handle(self, *args, **options) -> None:
