@@ -1,4 +1,4 @@
-"""``kernelyard``: judge, verify, compare, export-solution, sanitize, selftest, bounds, problems and devices."""
+"""``kernelyard``: judge, baseline, verify, compare, export-solution, sanitize, selftest, bounds, problems, devices."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import argparse
 import os
 import sys
 
+import agentcore.baselines.cli as baselines_cli
 import agentcore.bounds.cli as bounds_cli
 import agentcore.judge.cli as judge_cli
 import agentcore.judge.compare_cli as compare_cli
@@ -22,7 +23,9 @@ def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="kernelyard", description=__doc__)
     parser.add_argument("--version", action="version", version=f"kernelyard {__version__}")
     subparsers = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for module in (judge_cli, compare_cli, official_cli, sanitizer_cli, selftest_cli, bounds_cli, problems_cli):
+    for module in (
+        judge_cli, baselines_cli, compare_cli, official_cli, sanitizer_cli, selftest_cli, bounds_cli, problems_cli,
+    ):
         module.add_parser(subparsers)
     arguments = parser.parse_args(argv)
     try:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import hashlib
 import json
 import shutil
 import sys
@@ -12,6 +11,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from agentcore.baselines import BaselineKind, NoBaseline
+from agentcore.baselines.judged import judge_baseline
 from agentcore.bounds.score import geomean
 from agentcore.judge.building import build_ahead
 from agentcore.judge.command import (
@@ -28,7 +29,6 @@ from agentcore.judge.command import (
 from agentcore.judge.rendering import render, render_compiled
 from agentcore.judge.request import EvaluationRequest
 from agentcore.judge.result import EvaluationResult, WorkloadResult
-from agentcore.judge.version import HARNESS_VERSION
 from agentcore.official.candidate import Candidate, candidate, is_made_for
 from agentcore.problems import Problem, load_problem
 from agentcore.vocabulary import HardwareName, Language, Verdict
@@ -133,43 +133,14 @@ def _compile(arguments: argparse.Namespace, problem: Problem, hardware: Hardware
 
 
 def judged_baseline(judge: Judge, problem: Problem, cache_dir: Path, sandbox: str) -> EvaluationResult | None:
-    """The problem's own baseline.py, judged like any kernel; kept per problem, device and harness. None without one."""
-    source = problem.root / "baseline.py"
-    if not source.is_file():
+    """The problem's own baseline.py, judged like any kernel and kept (see agentcore.baselines). None without one."""
+    try:
+        result = judge_baseline(judge, problem, BaselineKind.HAND, cache_dir, sandbox)
+    except NoBaseline:
         return None
-    # Whatever its time depends on: the program, the device, its driver and the library that runs the program.
-    stamp = judge.target.stamp(sandbox, "", [])
-    parts = [
-        problem.digest, hashlib.sha256(source.read_bytes()).hexdigest(), stamp.device_uuid, stamp.driver, stamp.torch,
-        stamp.cuda, sandbox, HARNESS_VERSION,
-    ]
-    name = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]
-    kept = cache_dir / "baselines" / f"{problem.name}-{name}.json"
-    if (known := _kept_baseline(kept, problem, stamp.device_uuid)) is not None:
-        return known
-    with tempfile.TemporaryDirectory(prefix="kernelyard-baseline-") as directory:
-        shutil.copy(source, Path(directory) / "kernel.py")
-        Path(directory).chmod(0o755)
-        result = judge.evaluate(EvaluationRequest(
-            problem=problem, kernel_dir=Path(directory), language=Language.TORCH, hardware=judge.hardware,
-            cache_dir=cache_dir, sandbox=sandbox, heldout=False,
-            progress=lambda text: print(f"  baseline: {text}", file=sys.stderr),
-        ))
-    if result.passed:
-        write_whole(kept, result.model_dump_json(indent=1))
-    else:
+    if not result.passed:
         print(f"kernelyard: the baseline did not pass ({result.verdict}): {result.message}", file=sys.stderr)
     return result if result.passed else None
-
-
-def _kept_baseline(kept: Path, problem: Problem, device_uuid: str) -> EvaluationResult | None:
-    """A baseline from the cache. One that is damaged, or not what its name promises, counts as absent."""
-    try:
-        found = read_result(kept)
-    except CannotRun:
-        return None
-    same = found.problem_digest == problem.digest and found.stamp.device_uuid == device_uuid
-    return found if same and found.passed and found.language is Language.TORCH else None
 
 
 def _verify(arguments: argparse.Namespace) -> int:

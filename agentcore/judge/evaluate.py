@@ -133,6 +133,8 @@ class _Evaluation:
         self.effort = Effort.quick() if request.quick else Effort()
         if (limit_s := request.call_timeout_s) is not None:
             self.effort = replace(self.effort, call_timeout_s=limit_s, first_call_timeout_s=limit_s)
+        if request.first_call_timeout_s is not None:
+            self.effort = replace(self.effort, first_call_timeout_s=request.first_call_timeout_s)
         if request.memory_bytes is not None:
             self.effort = replace(self.effort, memory_bytes=request.memory_bytes)
         self.chosen = _chosen(request)

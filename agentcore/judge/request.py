@@ -16,7 +16,8 @@ class EvaluationRequest:
     """What to judge. ``workload_uuids`` restricts the workloads (empty: all); ``heldout`` adds the held-out shapes.
 
     ``call_timeout_s`` bounds every call, the first included, and ``memory_bytes`` what the candidate's processes hold
-    together, instead of what the effort allows. ``official`` is the solution.json that ``kernel_dir`` was staged from,
+    together, instead of what the effort allows. ``first_call_timeout_s`` bounds the loading and the first call of every
+    workload alone, where a program is compiled. ``official`` is the solution.json that ``kernel_dir`` was staged from,
     where it was (``agentcore.official``).
     """
 
@@ -30,6 +31,7 @@ class EvaluationRequest:
     heldout: bool = True
     workload_uuids: tuple[str, ...] = ()
     call_timeout_s: float | None = None
+    first_call_timeout_s: float | None = None
     memory_bytes: int | None = None
     official: OfficialSolution | None = None
     progress: Callable[[str], None] = field(default=lambda _text: None)

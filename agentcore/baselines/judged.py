@@ -1,0 +1,96 @@
+"""A baseline judged on this host without the portal, its result kept under everything that its time depends on.
+
+The result is kept, not compiled code: a directory that one runner writes and a later one reads would be a way from one
+candidate to the next. Not for the portal, whose evaluations are rows.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+import tempfile
+from importlib import metadata
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from agentcore.baselines.kinds import BaselineKind
+from agentcore.baselines.sources import baseline_source
+from agentcore.build.toolchain import ToolMissing, compiler
+from agentcore.judge.command import CannotRun, read_result, write_whole
+from agentcore.judge.request import EvaluationRequest
+from agentcore.judge.result import EvaluationResult
+from agentcore.judge.version import HARNESS_VERSION
+from agentcore.problems import Problem
+from agentcore.sandbox import find_sandbox
+from agentcore.vocabulary import Language
+
+if TYPE_CHECKING:
+    from agentcore.judge.evaluate import Judge
+
+_TIME_DEPENDS_ON = ("torch", "triton", "flashinfer-python", "flash-attn", "nvidia-cudnn-cu12", "nvidia-cudnn-cu13")
+"""Packages that a baseline's program runs in or is compiled by."""
+
+
+def judge_baseline(
+    judge: Judge, problem: Problem, kind: BaselineKind, cache_dir: Path, sandbox: str = "auto", *,
+    again: bool = False, heldout: bool = False,
+) -> EvaluationResult:
+    """The problem's baseline of ``kind``, judged like any kernel; from the cache where it passed there before.
+
+    ``again`` judges it whatever is kept. A failed one is returned too, and not kept. Raises NoBaseline where the
+    problem has none of this kind, CannotRun where the result cannot be kept, and SandboxUnavailable.
+    """
+    source = baseline_source(problem, kind)
+    kept = cache_dir / "baselines" / f"{problem.name}-{_key(judge, problem, source, sandbox, heldout)}.json"
+    device_uuid = judge.target.device_uuid
+    if not again and (known := _kept(kept, problem, device_uuid)) is not None:
+        return known
+    with tempfile.TemporaryDirectory(prefix="kernelyard-baseline-") as directory:
+        (Path(directory) / Language.TORCH.source_name).write_bytes(source)
+        Path(directory).chmod(0o755)
+        result = judge.evaluate(EvaluationRequest(
+            problem=problem, kernel_dir=Path(directory), language=Language.TORCH, hardware=judge.hardware,
+            cache_dir=cache_dir, sandbox=sandbox, heldout=heldout, first_call_timeout_s=kind.first_call_limit_s,
+            progress=lambda text: print(f"  baseline: {text}", file=sys.stderr),
+        ))
+    if result.passed:
+        write_whole(kept, result.model_dump_json(indent=1))
+    return result
+
+
+def _key(judge: Judge, problem: Problem, source: bytes, sandbox: str, heldout: bool) -> str:
+    """A digest of all that a baseline's time depends on: program, problem, device, driver, libraries, compiler."""
+    kind = find_sandbox(sandbox).kind
+    stamp = judge.target.stamp(kind, "", [])
+    versions = [f"{package}={_version(package)}" for package in _TIME_DEPENDS_ON]
+    parts = [
+        problem.digest, hashlib.sha256(source).hexdigest(), stamp.device_uuid, stamp.device_name, stamp.driver,
+        stamp.torch, stamp.cuda, stamp.python, str(stamp.threads), kind, HARNESS_VERSION, str(heldout),
+        *versions, _compiler(),
+    ]
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]
+
+
+def _version(package: str) -> str:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return ""
+
+
+def _compiler() -> str:
+    """The C++ compiler that torch.compile calls on the CPU target, and for launchers on a GPU; '' without one."""
+    try:
+        return compiler(Language.CPP).version
+    except ToolMissing:
+        return ""
+
+
+def _kept(file: Path, problem: Problem, device_uuid: str) -> EvaluationResult | None:
+    """A baseline from the cache. One that is damaged, or not what its name promises, counts as absent."""
+    try:
+        found = read_result(file)
+    except CannotRun:
+        return None
+    same = found.problem_digest == problem.digest and found.stamp.device_uuid == device_uuid
+    return found if same and found.passed and found.language is Language.TORCH else None
