@@ -3,9 +3,11 @@
 ``tensors`` (not imported here) makes inputs and runs references; only the judge and the bounds need it.
 """
 
+from agentcore.problems.blobs import find_blob, missing_blobs
 from agentcore.problems.definition import DTYPE_BYTES, AxisConst, AxisExpr, AxisVar, Definition, TensorSpec
 from agentcore.problems.errors import DocumentError, ExpressionError, ProblemError
-from agentcore.problems.loading import Problem, find_blob, find_problems, load_problem, missing_blobs
+from agentcore.problems.loading import find_problems, load_problem
+from agentcore.problems.problem import Problem
 from agentcore.problems.workload import (
     CustomInput,
     InputSource,

@@ -1,4 +1,4 @@
-"""Fresh random content for the inputs whose source is ``random``: sensible ranges by name and dtype, made quickly.
+"""Fresh random content for the inputs whose source is ``random``, made quickly; ``roles`` says what each stands for.
 
 The judge makes new content for every call it times, so speed matters: on the CPU, weights are drawn as uniform numbers
 straight from raw random bits (several times faster than normal ones) and 16-bit tensors are drawn in float32 first.
@@ -7,23 +7,17 @@ straight from raw random bits (several times faster than normal ones) and 16-bit
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable, Mapping
 
 import numpy as np
 import torch
 
-from agentcore.problems import expressions
+from agentcore.problems import expressions, structured
 from agentcore.problems.definition import Definition, TensorSpec
+from agentcore.problems.roles import Guess, Role, guess
 from agentcore.problems.workload import RandomInput
 
 Make = Callable[[torch.Generator], torch.Tensor]
-
-_WEIGHT = re.compile(r"weight|kernel|(^|_)w(_|\d|$)|(^|_)w_?[a-z]?$|_proj$")
-_BIAS = re.compile(r"bias|(^|_)beta(_|$)")
-_GAIN = re.compile(r"weight|gamma|gain")
-_POSITIVE = re.compile(r"(^|_)(rstd|inv_std|inv_rms|variance|var|std)(_|$)")
-_TURN = re.compile(r"(^|_)(cos|sin)(_|$)")
 
 _DTYPES = {
     "bool": torch.bool,
@@ -50,53 +44,112 @@ def torch_dtype(name: str) -> torch.dtype:
     return found
 
 
-def random_maker(
-    name: str,
-    spec: TensorSpec,
-    source: RandomInput,
-    definition: Definition,
-    axes: Mapping[str, int],
-    device: torch.device,
-) -> Make:
-    """A function from a generator (on ``device``) to fresh content for input ``name`` of a workload with ``axes``."""
-    shape = definition.shape(spec, axes) or ()
-    dtype = torch_dtype(spec.dtype)
-    low, high = _limit(source.low, axes), _limit(source.high, axes)
-    if dtype == torch.bool:
-        return lambda g: torch.randint(0, 2, shape, dtype=torch.uint8, generator=g, device=device).view(torch.bool)
-    if spec.dtype in ("float4_e2m1fn_x2", "float8_e8m0fnu"):
-        # Every byte is a pair of valid 4-bit numbers; scales stay within 2**±3 of one.
-        first, last = (0, 256) if spec.dtype == "float4_e2m1fn_x2" else (124, 131)
-        return lambda g: torch.randint(first, last, shape, dtype=torch.uint8, generator=g, device=device).view(dtype)
-    if not spec.is_floating:
-        first = int(low) if low is not None else 0
-        # Without a stated range, stay a valid index for every axis of the problem, and a value of the dtype.
-        index = max(first + 1, min((v for v in axes.values() if v > 0), default=2))
-        last = int(high) if high is not None else min(index, torch.iinfo(dtype).max + 1)
-        return lambda g: torch.randint(first, last, shape, dtype=dtype, generator=g, device=device)
-    if low is not None or high is not None:
-        start, end = (low if low is not None else 0.0), (high if high is not None else 1.0)
-        return _uniform(shape, dtype, device, start, end)
-    return _by_name(name, shape, dtype, device, definition)
+class RandomContent:
+    """Makers of the random inputs of one workload on one device. Makers of one object may share what they draw, so they
+    are called in the definition's order, all of them each time.
+    """
+
+    def __init__(self, definition: Definition, axes: Mapping[str, int], device: torch.device) -> None:
+        self._definition, self._axes, self._device = definition, axes, device
+        self._angles: dict[tuple[int, ...], tuple[Role, torch.Tensor]] = {}
+
+    def maker(self, name: str, spec: TensorSpec, source: RandomInput) -> Make:
+        """A function from a generator (on the device) to fresh content for input ``name``."""
+        shape = self._definition.shape(spec, self._axes) or ()
+        dtype = torch_dtype(spec.dtype)
+        low, high = _limit(source.low, self._axes), _limit(source.high, self._axes)
+        role = guess(name, spec, self._definition, self._axes)
+        if role.role in (Role.BITS, Role.PACKED):
+            return _bytes(spec.dtype, shape, dtype, self._device)
+        if not spec.is_floating and (low is not None or high is not None):
+            first = int(low) if low is not None else 0
+            # Without an upper end, stay a valid index for every axis of the problem, and a value of the dtype.
+            index = max(first + 1, min((v for v in self._axes.values() if v > 0), default=2))
+            last = int(high) if high is not None else min(index, torch.iinfo(dtype).max + 1)
+            return _integers(shape, dtype, self._device, first, last)
+        if spec.dtype == "bool" or not spec.is_floating:
+            return self._integers(name, role, shape, dtype, spec)
+        if low is not None or high is not None:
+            start, end = (low if low is not None else 0.0), (high if high is not None else 1.0)
+            return _uniform(shape, dtype, self._device, start, end)
+        return self._floats(name, role, shape, dtype)
+
+    def _integers(
+        self, name: str, role: Guess, shape: tuple[int, ...], dtype: torch.dtype, spec: TensorSpec
+    ) -> Make:
+        device = self._device
+        if role.role is Role.KEEP_MASK:
+            inverted = structured.says_true_is_masked(spec.description.lower())
+            share = 0.9 if "drop" in name.lower() else 0.5
+            return structured.keep_mask(shape, dtype, device, share, inverted=inverted)
+        if role.role is Role.OFFSETS:
+            return structured.offsets(shape[0], role.below, dtype, device)
+        if role.role is Role.DISTINCT_INDICES:
+            return structured.distinct(shape, min(role.below, torch.iinfo(dtype).max + 1), dtype, device)
+        if role.role is Role.LEVELS:
+            return _integers(shape, dtype, device, torch.iinfo(dtype).min, torch.iinfo(dtype).max + 1)
+        first = 1 if role.role is Role.LENGTHS else 0
+        return _integers(shape, dtype, device, first, max(first + 1, min(role.below, torch.iinfo(dtype).max + 1)))
+
+    def _floats(self, name: str, role: Guess, shape: tuple[int, ...], dtype: torch.dtype) -> Make:
+        device, fan_in = self._device, max(1, role.fan_in)
+        match role.role:
+            case Role.EPSILON:
+                return lambda g: torch.full(shape, 1e-5, dtype=dtype, device=device)
+            case Role.CAUSAL_MASK:
+                return structured.causal_mask(shape, dtype, device)
+            case Role.ADDITIVE_MASK:
+                return structured.additive_mask(shape, dtype, device)
+            case Role.BINARY_MASK:
+                return structured.keep_mask(shape, dtype, device, 0.5)
+            case Role.NORM_GAIN:
+                return _normal(shape, dtype, device, 1.0, 0.1)
+            case Role.PROBABILITIES:
+                return structured.probabilities(shape, dtype, device)
+            case Role.UNIT_INTERVAL:
+                return _uniform(shape, dtype, device, 0.0, 1.0)
+            case Role.FREQUENCIES:
+                return structured.frequencies(shape, dtype, device)
+            case Role.COSINES | Role.SINES:
+                return self._turn(role.role, shape, dtype)
+            case Role.DECAY:
+                return structured.decay(name, shape, dtype, device)
+            case Role.WEIGHT_SCALE:
+                return _uniform(shape, dtype, device, 0.5 / math.sqrt(fan_in), 1.5 / math.sqrt(fan_in))
+            case Role.POSITIVE:
+                return _uniform(shape, dtype, device, 0.5, 1.5)
+            case Role.WEIGHT:
+                spread = math.sqrt(3.0 / fan_in)
+                return _uniform(shape, dtype, device, -spread, spread)
+            case Role.BIAS:
+                return _normal(shape, dtype, device, 0.0, 0.1)
+            case _:
+                return _normal(shape, dtype, device, 0.0, 1.0)
+
+    def _turn(self, role: Role, shape: tuple[int, ...], dtype: torch.dtype) -> Make:
+        """Cosines and sines of one shape turn by the same angles: whichever is made first draws them for both."""
+        of = torch.cos if role is Role.COSINES else torch.sin
+
+        def make(generator: torch.Generator) -> torch.Tensor:
+            drawn = self._angles.pop(shape, None)
+            if drawn is None or drawn[0] is role:
+                angles = torch.empty(shape, device=self._device).uniform_(-math.pi, math.pi, generator=generator)
+                self._angles[shape] = (role, angles)
+            else:
+                angles = drawn[1]
+            return of(angles).to(dtype)
+
+        return make
 
 
-def _by_name(
-    name: str, shape: tuple[int, ...], dtype: torch.dtype, device: torch.device, definition: Definition
-) -> Make:
-    lowered = name.lower()
-    if len(shape) >= 2 and _WEIGHT.search(lowered) and "grad" not in lowered:
-        spread = math.sqrt(3.0 / max(1, shape[-1]))
-        return _uniform(shape, dtype, device, -spread, spread)
-    if len(shape) == 1 and _GAIN.search(lowered) and "grad" not in lowered:
-        return _normal(shape, dtype, device, 1.0, 0.1)
-    if _BIAS.search(lowered):
-        return _normal(shape, dtype, device, 0.0, 0.1)
-    quantised = any(spec.dtype.startswith(("float8", "float4")) for spec in definition.inputs.values())
-    if _POSITIVE.search(lowered) or (quantised and "scale" in lowered):
-        return _uniform(shape, dtype, device, 0.5, 1.5)
-    if _TURN.search(lowered):
-        return _uniform(shape, dtype, device, -1.0, 1.0)
-    return _normal(shape, dtype, device, 0.0, 1.0)
+def _bytes(name: str, shape: tuple[int, ...], dtype: torch.dtype, device: torch.device) -> Make:
+    # Any byte is a pair of valid 4-bit numbers; scales of one byte stay within 2**±3 of one.
+    first, last = {"bool": (0, 2), "float4_e2m1fn_x2": (0, 256)}.get(name, (124, 131))
+    return lambda g: torch.randint(first, last, shape, dtype=torch.uint8, generator=g, device=device).view(dtype)
+
+
+def _integers(shape: tuple[int, ...], dtype: torch.dtype, device: torch.device, first: int, last: int) -> Make:
+    return lambda g: torch.randint(first, last, shape, dtype=dtype, generator=g, device=device)
 
 
 def _limit(value: int | float | str | None, axes: Mapping[str, int]) -> float | int | None:

@@ -33,6 +33,14 @@ DTYPE_BYTES: dict[str, int] = {
 }
 """Bytes per element of every dtype a tensor may have."""
 
+_ALIASES = {
+    "float": "float32", "fp32": "float32", "half": "float16", "fp16": "float16", "double": "float64", "fp64": "float64",
+    "bf16": "bfloat16", "int": "int32", "long": "int64", "float8_e4m3": "float8_e4m3fn", "fp8_e4m3": "float8_e4m3fn",
+    # The benchmark's own harness takes this name for the packed type.
+    "float4_e2m1": "float4_e2m1fn_x2",
+}
+"""Other names for the dtypes; a leading ``torch.`` is dropped as well."""
+
 _IDENTIFIER = r"^[A-Za-z_][A-Za-z0-9_]*$"
 Identifier = Annotated[str, Field(pattern=_IDENTIFIER, max_length=100)]
 Description = Annotated[str, BeforeValidator(lambda value: "" if value is None else value)]
@@ -61,7 +69,22 @@ class AxisExpr(Part):
     description: Description = ""
 
 
-Axis = Annotated[AxisConst | AxisVar | AxisExpr, Field(discriminator="type")]
+def _with_type(value: Any) -> Any:
+    """An axis that says no type by what it does say: a number or ``value``, ``expression``, or neither."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return {"type": "const", "value": value}
+    if value is None:
+        return {"type": "var"}
+    if isinstance(value, dict) and value.get("type") is None:
+        stated = {key: member for key, member in value.items() if member is not None}
+        kind = "const" if "value" in stated else "expr" if "expression" in stated else "var"
+        return stated | {"type": kind}
+    return value
+
+
+Axis = Annotated[
+    Annotated[AxisConst | AxisVar | AxisExpr, Field(discriminator="type")], BeforeValidator(_with_type)
+]
 
 
 class TensorSpec(Part):
@@ -74,6 +97,8 @@ class TensorSpec(Part):
     @field_validator("dtype")
     @classmethod
     def _known_dtype(cls, value: str) -> str:
+        value = value.removeprefix("torch.").lower()
+        value = _ALIASES.get(value, value)
         if value not in DTYPE_BYTES:
             raise ValueError(f"{value!r} is not a dtype; known: {', '.join(DTYPE_BYTES)}")
         return value
@@ -96,7 +121,7 @@ class TensorSpec(Part):
 class Definition(Part):
     """The contract of one kernel. ``axes``, ``inputs`` and ``outputs`` keep the order of the file: it is the ABI's."""
 
-    name: Annotated[str, Field(min_length=1)]
+    name: Annotated[str, Field(min_length=1, max_length=500)]
     description: Description = ""
     axes: dict[Identifier, Axis]
     inputs: dict[Identifier, TensorSpec]
@@ -106,6 +131,8 @@ class Definition(Part):
     op_type: str | None = None
     hf_id: str | None = None
     tags: Annotated[tuple[str, ...], BeforeValidator(lambda value: () if value is None else value)] = ()
+    constraints: Annotated[tuple[str, ...], BeforeValidator(lambda value: () if value is None else value)] = ()
+    """Relations that hold between axes and inputs, as Python; never evaluated, but random indices keep to some."""
 
     @model_validator(mode="before")
     @classmethod
@@ -113,6 +140,12 @@ class Definition(Part):
         if isinstance(data, dict):
             return data | {key: {} for key in ("axes", "inputs") if data.get(key, ...) is None}
         return data
+
+    @field_validator("outputs")
+    @classmethod
+    def _scalar_output_is_a_tensor(cls, value: dict[str, TensorSpec]) -> dict[str, TensorSpec]:
+        # A kernel writes its results to memory; a reference may return such a one as a Python number.
+        return {n: spec.model_copy(update={"shape": ()}) if spec.is_scalar else spec for n, spec in value.items()}
 
     @model_validator(mode="after")
     def _consistent(self) -> Definition:
@@ -122,9 +155,6 @@ class Definition(Part):
         clash = (self.inputs.keys() | self.outputs.keys()) & self.axes.keys()
         if clash:
             raise ValueError(f"{', '.join(sorted(clash))} is both an axis and a parameter")
-        for name, spec in self.outputs.items():
-            if spec.is_scalar:
-                raise ValueError(f"outputs.{name}.shape is null; an output is a tensor (use [] for a single value)")
         _ = self.expr_order
         known = self.axes.keys()
         for side, specs in (("inputs", self.inputs), ("outputs", self.outputs)):
@@ -174,18 +204,17 @@ class Definition(Part):
         return tuple(order)
 
     def axis_values(self, workload_axes: Mapping[str, int]) -> dict[str, int]:
-        """Every axis's value for a workload, in the definition's order.
+        """Every axis's value for a workload, in the definition's order. What else a workload sets is left out.
 
-        Raises ExpressionError where a variable axis is missing, an axis is not in the definition, a constant is given
-        another value, or an expression gives no whole number ≥ 0.
+        Raises ExpressionError where a variable axis is missing, a constant is given another value, or an expression
+        gives no whole number ≥ 0.
         """
-        unknown = workload_axes.keys() - self.axes.keys()
-        if unknown:
-            raise ExpressionError(f"{', '.join(sorted(unknown))} is not an axis (axes: {', '.join(self.axes)})")
         values = dict(self.const_axes)
         for name in self.var_axes:
             if name not in workload_axes:
-                raise ExpressionError(f"axis {name!r} has no value")
+                others = sorted(workload_axes.keys() - self.axes.keys())
+                hint = f"; {', '.join(others)} is not an axis" if others else ""
+                raise ExpressionError(f"axis {name!r} has no value{hint}")
             values[name] = workload_axes[name]
         for name in self.expr_order:
             axis = self.axes[name]
@@ -194,7 +223,7 @@ class Definition(Part):
             if values[name] < 0:
                 raise ExpressionError(f"axis {name!r} = {axis.expression} gives {values[name]}, which is negative")
         for name, given in workload_axes.items():
-            if values[name] != given:
+            if values.get(name, given) != given:
                 raise ExpressionError(f"axis {name!r} is {values[name]} by the definition, {given} by the workload")
         return {name: values[name] for name in self.axes}
 

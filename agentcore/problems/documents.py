@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import stat
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -21,6 +22,7 @@ Model = TypeVar("Model", bound=BaseModel)
 
 MAX_FILE_BYTES = 32 << 20
 _SHOWN_ERRORS = 5
+_UNSTORABLE = re.compile(r"\x00|\\u(?:0000|[dD][89a-fA-F])")
 
 
 def read_text(
@@ -49,7 +51,11 @@ def parse_json(file: Path, text: str, first_line: int = 1, *, error: type[Docume
     that is given twice.
     """
     try:
-        return json.loads(text, object_pairs_hook=_no_duplicates)
+        found = json.loads(text, object_pairs_hook=_no_duplicates)
+        # An escape can smuggle in half a surrogate pair or a NUL, which no file, page or database would take.
+        if _UNSTORABLE.search(text) and _has_unstorable(found):
+            raise ValueError("holds a NUL or half a surrogate pair")
+        return found
     except json.JSONDecodeError as fault:
         line = first_line + fault.lineno - 1
         raise error.at(file, line, "", f"is not JSON: {fault.msg} (column {fault.colno})") from None
@@ -64,20 +70,25 @@ def validate(
     data: Any,
     file: Path,
     text: str,
-    first_line: int = 1,
+    first_line: int | None = 1,
     *,
+    within: Sequence[str | int] = (),
     error: type[DocumentError] = ProblemError,
 ) -> Model:
-    """``data``, parsed from ``text``, as ``model``. Raises ``error`` with a line for each of the first few faults."""
+    """``data``, parsed from ``text``, as ``model``. Raises ``error`` with a line for each of the first few faults.
+
+    ``within`` is where ``data`` stands in ``text``; ``first_line`` None says that ``file`` has no lines (a table).
+    """
     try:
         return model.model_validate(data)
     except ValidationError as fault:
         found = fault.errors(include_url=False, include_context=False, include_input=False)
         lines = []
         for item in found[:_SHOWN_ERRORS]:
-            line = first_line + line_of(text, item["loc"]) - 1
+            line = None if first_line is None else first_line + line_of(text, (*within, *item["loc"])) - 1
             message = item["msg"].removeprefix("Value error, ")
-            lines.append(str(error.at(file, line, _field(item["loc"], data), message)))
+            field = dotted((*within, *_steps(item["loc"], data)))
+            lines.append(str(error.at(file, line, field, message)))
         if len(found) > _SHOWN_ERRORS:
             lines.append(f"{file}: and {len(found) - _SHOWN_ERRORS} more")
         raise error("\n".join(lines)) from None
@@ -91,10 +102,18 @@ def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return members
 
 
-def _field(location: Iterable[str | int], data: Any) -> str:
-    """A dotted name for a validator's location, without the tags of unions, which are not in the file."""
-    steps = list(location)
+def dotted(path: Iterable[str | int]) -> str:
+    """``a.b[3].c`` for the steps to a value."""
     name = ""
+    for step in path:
+        name += f"[{step}]" if isinstance(step, int) else f".{step}" if name else str(step)
+    return name
+
+
+def _steps(location: Iterable[str | int], data: Any) -> list[str | int]:
+    """A validator's location without the tags of unions, which are not in the file."""
+    steps = list(location)
+    kept: list[str | int] = []
     for position, step in enumerate(steps):
         inside = (isinstance(data, dict) and step in data) or (
             isinstance(data, list) and isinstance(step, int) and step < len(data)
@@ -103,5 +122,13 @@ def _field(location: Iterable[str | int], data: Any) -> str:
             data = data[step]
         elif position < len(steps) - 1 or not isinstance(data, dict):
             continue  # a union's tag
-        name += f"[{step}]" if isinstance(step, int) else f".{step}" if name else str(step)
-    return name
+        kept.append(step)
+    return kept
+
+
+def _has_unstorable(value: Any) -> bool:
+    if isinstance(value, str):
+        return any(character == "\0" or "\ud800" <= character <= "\udfff" for character in value)
+    if isinstance(value, dict):
+        return any(_has_unstorable(key) or _has_unstorable(member) for key, member in value.items())
+    return isinstance(value, list) and any(map(_has_unstorable, value))

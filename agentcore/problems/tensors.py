@@ -15,10 +15,11 @@ from typing import Any
 import numpy as np
 import torch
 
-from agentcore.problems.content import draw_seed, random_maker, torch_dtype
+from agentcore.problems.blobs import find_blob
+from agentcore.problems.content import RandomContent, draw_seed, torch_dtype
 from agentcore.problems.definition import TensorSpec
 from agentcore.problems.errors import ProblemError
-from agentcore.problems.loading import Problem, find_blob
+from agentcore.problems.problem import Problem
 from agentcore.problems.workload import CustomInput, RandomInput, SafetensorsInput, ScalarInput, Workload
 
 __all__ = ["InputFactory", "Value", "input_specs", "output_specs", "torch_dtype"]
@@ -88,7 +89,8 @@ class InputFactory:
     def reference(self, inputs: Mapping[str, Value], workload: Workload | None = None) -> dict[str, torch.Tensor]:
         """The reference outputs for ``inputs``, by name, contiguous. ``workload`` has their shapes checked as well.
 
-        Raises ProblemError where ``run`` returns another number of outputs, shape or dtype than the definition says.
+        Floating outputs are converted to the definition's dtype, which is what a kernel writes; so are Python numbers.
+        Raises ProblemError where ``run`` returns another number of outputs, shape or kind than the definition says.
         Errors raised by the reference itself (out of memory, for one) pass through.
         """
         definition = self.problem.definition
@@ -104,10 +106,14 @@ class InputFactory:
         outputs: dict[str, torch.Tensor] = {}
         for (name, spec), result in zip(definition.outputs.items(), results, strict=True):
             wanted = torch_dtype(spec.dtype)
+            if isinstance(result, bool | int | float) and spec.shape == ():
+                result = torch.tensor(result, device=self.device)
             if not isinstance(result, torch.Tensor):
                 raise self._error(f"run() gave {type(result).__name__} for output {name!r}; expected a tensor")
-            if result.dtype != wanted:
+            converted = _converted(result, wanted)
+            if converted is None:
                 raise self._error(f"run() gave {result.dtype} for output {name!r}; the definition says {spec.dtype}")
+            result = converted
             shape = self._plan(workload).outputs[name][0] if workload else tuple(result.shape)
             if tuple(result.shape) != shape:
                 raise self._error(f"run() gave shape {tuple(result.shape)} for output {name!r}; expected {shape}")
@@ -154,12 +160,13 @@ class InputFactory:
             return _as_scalar(value)
         if not isinstance(value, torch.Tensor):
             value = torch.tensor(value, dtype=torch_dtype(spec.dtype))
-        if tuple(value.shape) != shape or value.dtype != torch_dtype(spec.dtype):
+        converted = _converted(value, torch_dtype(spec.dtype))
+        if tuple(value.shape) != shape or converted is None:
             raise self._error(
                 f"{entry}() made {name!r} as {value.dtype} {tuple(value.shape)} for workload {workload.uuid};"
                 f" the definition says {spec.dtype} {shape}"
             )
-        tensor: torch.Tensor = value.detach().to(self.device).contiguous()
+        tensor: torch.Tensor = converted.detach().to(self.device).contiguous()
         return tensor
 
 
@@ -172,20 +179,21 @@ class _Plan:
         self.axes = definition.axis_values(workload.axes)
         self.outputs = output_specs(problem, workload)
         self.shapes = {name: definition.shape(spec, self.axes) for name, spec in definition.inputs.items()}
-        self.axes_and_scalars: dict[str, Any] = dict(self.axes)
+        # A generator may ask for what the workload sets beyond the definition's axes.
+        self.axes_and_scalars: dict[str, Any] = {**workload.axes, **self.axes}
         # Per input: a maker, a fixed value, or None for the custom generator's part.
         self.sources: dict[str, Callable[[torch.Generator], torch.Tensor] | Value | None] = {}
+        makers = RandomContent(definition, self.axes, device)
         for name, spec in definition.inputs.items():
             match workload.inputs[name]:
                 case RandomInput() as source:
-                    self.sources[name] = random_maker(name, spec, source, definition, self.axes, device)
+                    self.sources[name] = makers.maker(name, spec, source)
                 case ScalarInput(value=value):
-                    number = float(value) if spec.is_floating else value
+                    number: int | float = float(value) if spec.is_floating else value
                     self.axes_and_scalars[name] = number
                     self.sources[name] = (
-                        number
-                        if spec.is_scalar
-                        else torch.tensor(number, dtype=torch_dtype(spec.dtype), device=device)
+                        number if spec.is_scalar
+                        else torch.full(self.shapes[name] or (), number, dtype=torch_dtype(spec.dtype), device=device)
                     )
                 case SafetensorsInput(path=path, tensor_key=key):
                     self.sources[name] = _read_blob(problem, workload, name, path, key).to(device)
@@ -203,16 +211,20 @@ def _seed_torch(seed: int, device: torch.device) -> None:
 
 
 def _read_blob(problem: Problem, workload: Workload, name: str, path: str, key: str) -> torch.Tensor:
-    from safetensors import safe_open
+    from safetensors import SafetensorError, safe_open
 
     where = f"{problem.root}: workload {workload.uuid}: inputs.{name}"
     file = find_blob(problem.root, path)
     if file is None:
         raise ProblemError(f"{where}: {path} is absent; fetch the problem's safetensors files to run this workload")
-    with safe_open(str(file), framework="pt") as blob:
-        if key not in blob.keys():  # noqa: SIM118  not a mapping
-            raise ProblemError(f"{where}: {path} holds no tensor {key!r}; it has {', '.join(blob.keys())}")
-        tensor: torch.Tensor = blob.get_tensor(key)
+    try:
+        with safe_open(str(file), framework="pt") as blob:
+            if key not in blob.keys():  # noqa: SIM118  not a mapping
+                held = ", ".join(sorted(blob.keys())[:8])
+                raise ProblemError(f"{where}: {path} holds no tensor {key!r}; it has {held or 'none'}")
+            tensor: torch.Tensor = blob.get_tensor(key)
+    except (SafetensorError, OSError) as error:
+        raise ProblemError(f"{where}: {path} cannot be read: {error}") from None
     spec = problem.definition.inputs[name]
     shape = problem.definition.shape(spec, problem.definition.axis_values(workload.axes))
     if tuple(tensor.shape) != shape or tensor.dtype != torch_dtype(spec.dtype):
@@ -220,6 +232,18 @@ def _read_blob(problem: Problem, workload: Workload, name: str, path: str, key: 
             f"{where}: {path} holds {tensor.dtype} {tuple(tensor.shape)}; the definition says {spec.dtype} {shape}"
         )
     return tensor.contiguous()
+
+
+def _converted(tensor: torch.Tensor, wanted: torch.dtype) -> torch.Tensor | None:
+    """``tensor`` as ``wanted`` where both are floats, or both integers and nothing is lost; else None."""
+    if tensor.dtype == wanted:
+        return tensor
+    if tensor.dtype.is_floating_point and wanted.is_floating_point:
+        return tensor.to(wanted)
+    if tensor.dtype.is_floating_point or wanted.is_floating_point or torch.bool in (tensor.dtype, wanted):
+        return None
+    narrowed = tensor.to(wanted)
+    return narrowed if bool((narrowed.to(tensor.dtype) == tensor).all()) else None
 
 
 def _as_scalar(value: Any) -> int | float | bool:

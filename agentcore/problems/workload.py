@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from pathlib import PurePosixPath
+from typing import Annotated, Any, Literal
 
-from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
 from agentcore.problems.definition import Part
 
@@ -44,7 +45,7 @@ class RandomInput(Part):
 
 
 class ScalarInput(Part):
-    """One fixed number."""
+    """One fixed number, for a scalar; a tensor is filled with it."""
 
     type: Literal["scalar"]
     value: bool | int | float
@@ -60,12 +61,36 @@ class SafetensorsInput(Part):
     """One tensor of a file; ``path`` is relative to the problem's directory or one above it."""
 
     type: Literal["safetensors"]
-    path: str
-    tensor_key: str
+    path: Annotated[str, Field(min_length=1, max_length=1000)]
+    tensor_key: Annotated[str, Field(min_length=1, max_length=1000)]
+
+    @field_validator("path")
+    @classmethod
+    def _stays_inside(cls, value: str) -> str:
+        path = PurePosixPath(value)
+        if path.is_absolute() or ".." in path.parts or "\0" in value or not path.parts:
+            raise ValueError(f"{value!r} must be a relative path without '..'")
+        return value
+
+
+def _with_type(value: Any) -> Any:
+    """An input's source that says no type by what it does say: ``path``, ``value``, or neither."""
+    if value is None:
+        return {"type": "random"}
+    if isinstance(value, dict) and value.get("type") is None:
+        stated = {key: member for key, member in value.items() if member is not None}
+        return stated | {"type": "safetensors" if "path" in stated else "scalar" if "value" in stated else "random"}
+    return value
+
+
+def _whole(value: Any) -> Any:
+    """A size that passed through a column of floats; anything else is left to the validator."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 InputSource = Annotated[
-    RandomInput | ScalarInput | CustomInput | SafetensorsInput, Field(discriminator="type")
+    Annotated[RandomInput | ScalarInput | CustomInput | SafetensorsInput, Field(discriminator="type")],
+    BeforeValidator(_with_type),
 ]
 
 
@@ -74,7 +99,7 @@ class Workload(Part):
 
     uuid: Annotated[str, Field(min_length=1, max_length=100)]
     axes: Annotated[
-        dict[str, Annotated[int, Field(ge=0, strict=True)]],
+        dict[str, Annotated[int, Field(ge=0, strict=True), BeforeValidator(_whole)]],
         BeforeValidator(lambda value: {} if value is None else value),
     ]
     inputs: Annotated[dict[str, InputSource], BeforeValidator(lambda value: {} if value is None else value)]

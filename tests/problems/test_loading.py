@@ -4,10 +4,15 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from safetensors.numpy import save_file
 
 from agentcore.problems import ProblemError, find_problems, load_problem, missing_blobs
-from agentcore.vocabulary import HardwareName
+from agentcore.problems.blobs import blob_faults, blob_files, find_blob
+from agentcore.vocabulary import NAME_PATTERN, HardwareName
+
+BLOB = {"path": "s", "tensor_key": "s"}
 
 
 def test_a_problem_loads_with_its_axes_shapes_and_sources(write_problem: Any) -> None:
@@ -34,12 +39,12 @@ def set_in(*path: str, value: Any) -> Any:
 @pytest.mark.parametrize(
     ("change", "file", "field", "complaint"),
     [
-        (set_in("definition", "name", value="Bad Name"), "definition.json", "name", "lower-case"),
+        (set_in("definition", "name", value="…"), "definition.json", "name", "no letter or digit"),
+        (set_in("definition", "name", value=""), "definition.json", "name", "at least 1"),
         (set_in("definition", "axes", "cols", "value", value=-1), "definition.json", "axes.cols.value", "greater than"),
         (set_in("definition", "axes", "cols", "type", value="fixed"), "definition.json", "axes.cols", "const"),
         (set_in("definition", "inputs", "x", "dtype", value="float31"), "definition.json", "inputs.x.dtype", "known:"),
         (set_in("definition", "outputs", "y", "shape", value=["depth"]), "definition.json", "", "depth is not an axis"),
-        (set_in("definition", "outputs", "y", "shape", value=None), "definition.json", "", "output is a tensor"),
         (set_in("definition", "outputs", value={}), "definition.json", "outputs", "at least 1"),
         (set_in("definition", "inputs", "y", value={"shape": [1], "dtype": "bool"}), "definition.json", "", "both an"),
         (set_in("definition", "custom_inputs_entrypoint", value="make"), "definition.json", "reference", "no make"),
@@ -48,12 +53,17 @@ def set_in(*path: str, value: Any) -> Any:
         (set_in("definition", "reference", value=None), "definition.json", "reference", "no reference.py beside"),
         (set_in("workload", "axes", value={}), "workload.jsonl", "axes", "'rows' has no value"),
         (set_in("workload", "axes", "rows", value=-2), "workload.jsonl", "axes.rows", "greater than"),
-        (set_in("workload", "axes", "depth", value=1), "workload.jsonl", "axes", "depth is not an axis"),
+        (set_in("workload", "axes", value={"row": 3}), "workload.jsonl", "axes", "row is not an axis"),
+        (set_in("workload", "axes", "rows", value=3.5), "workload.jsonl", "axes.rows", "valid integer"),
         (set_in("workload", "axes", "cols", value=9), "workload.jsonl", "axes", "8 by the definition, 9 by"),
-        (set_in("workload", "inputs", value={}), "workload.jsonl", "inputs.x", "is missing"),
-        (set_in("workload", "inputs", "z", value={"type": "random"}), "workload.jsonl", "inputs", "z is not an input"),
+        (set_in("workload", "inputs", value={}), "workload.jsonl", "inputs.scale", "is missing"),
+        (set_in("workload", "inputs", value={"z": {}}), "workload.jsonl", "inputs", "z is not an input of the"),
         (set_in("workload", "inputs", "x", value={"type": "custom"}), "workload.jsonl", "inputs.x", "entrypoint"),
-        (set_in("workload", "inputs", "x", value={"type": "scalar", "value": 1}), "workload.jsonl", "inputs.x", "tens"),
+        (set_in("workload", "inputs", "scale", value=BLOB), "workload.jsonl", "inputs.scale", "is a scalar"),
+        (set_in("workload", "inputs", "x", value=BLOB | {"path": "../s"}), "workload.jsonl", "inputs.x.path", "rel"),
+        (set_in("workload", "inputs", "x", value=BLOB | {"path": "/s"}), "workload.jsonl", "inputs.x.path", "relativ"),
+        (set_in("workload", "inputs", "x", value=BLOB | {"path": "\0"}), "workload.jsonl", "", "NUL"),
+        (set_in("definition", "description", value="\ud800"), "definition.json", "", "surrogate"),
         (set_in("workload", "tolerance", value={"max_atoll": 1}), "workload.jsonl", "tolerance.max_atoll", "Extra"),
         (set_in("workload", "tolerance", value={"max_rtol": -1}), "workload.jsonl", "tolerance.max_rtol", "greater"),
     ],
@@ -88,7 +98,7 @@ def test_a_workload_error_names_its_line_past_blank_ones(write_problem: Any) -> 
 
 def test_a_syntax_error_names_its_line(write_problem: Any) -> None:
     root = write_problem(workload__jsonl='{"uuid": "w0"}\n{"uuid": \n')
-    with pytest.raises(ProblemError, match=r"workload\.jsonl:1: axes"):
+    with pytest.raises(ProblemError, match=r"workload\.jsonl:2: is not JSON"):
         load_problem(root)
     root = write_problem(definition__json='{\n  "name": "a",\n  oops\n}')
     with pytest.raises(ProblemError, match=r"definition\.json:3: is not JSON"):
@@ -133,7 +143,82 @@ def test_null_and_missing_optional_fields_are_defaults(write_problem: Any) -> No
 
     problem = load_problem(write_problem(change))
     assert (problem.definition.description, problem.definition.tags) == ("", ())
-    assert problem.workloads[0].tolerance.max_atol == 1e-2
+    assert problem.workloads[0].tolerance.max_atol == 1e-3
+
+
+def test_what_collections_leave_out_is_understood(write_problem: Any) -> None:
+    def change(definition: dict[str, Any], workload: dict[str, Any]) -> None:
+        definition["axes"] = {"rows": None, "cols": 8, "half": {"expression": "cols // 2"}}
+        definition["inputs"]["x"]["dtype"] = "torch.float"
+        definition["outputs"]["total"] = {"shape": None, "dtype": "fp32"}
+        workload["axes"] |= {"rows": 3.0, "warps": 4}
+        workload["inputs"] = {"x": None, "scale": {"value": 2}, "unused": {"type": "random"}}
+        del workload["uuid"]
+
+    problem = load_problem(write_problem(change))
+    workload = problem.workloads[0]
+    assert problem.definition.axis_values(workload.axes) == {"rows": 3, "cols": 8, "half": 4}
+    assert {name: source.type for name, source in workload.inputs.items()} == {"x": "random", "scale": "scalar"}
+    assert problem.definition.inputs["x"].dtype == "float32"
+    assert problem.definition.outputs["total"].shape == ()
+    assert workload.uuid == load_problem(write_problem(change)).workloads[0].uuid
+
+
+def test_inputs_without_a_source_are_made_like_their_neighbours(write_problem: Any) -> None:
+    def change(definition: dict[str, Any], workload: dict[str, Any]) -> None:
+        definition["custom_inputs_entrypoint"] = "run"
+        workload["inputs"] = {"x": {"type": "custom"}}
+
+    workload = load_problem(write_problem(change)).workloads[0]
+    assert {name: source.type for name, source in workload.inputs.items()} == {"x": "custom", "scale": "custom"}
+
+
+@pytest.mark.parametrize(
+    ("original", "name"),
+    [
+        ("rmsnorm_h4096", "rmsnorm_h4096"),
+        ("GEMM n4096/k2048 (bf16)", "gemm_n4096_k2048_bf16"),
+        ("Éclair  2", "eclair_2"),
+        ("_x_", "x"),
+    ],
+)
+def test_a_name_that_cannot_be_one_here_is_mapped_and_kept(write_problem: Any, original: str, name: str) -> None:
+    problem = load_problem(write_problem(set_in("definition", "name", value=original)))
+    assert (problem.name, problem.definition.name, problem.original_name) == (name, name, original)
+
+
+def test_long_names_stay_apart(write_problem: Any) -> None:
+    names = [
+        load_problem(write_problem(set_in("definition", "name", value="n" * 120 + end))).name for end in ("a", "b")
+    ]
+    assert names[0] != names[1]
+    assert all(NAME_PATTERN.match(name) for name in names)
+
+
+@pytest.mark.parametrize(
+    ("outputs", "limits"),
+    [
+        (["float32"], (1e-3, 1e-3)),
+        (["bfloat16"], (1e-2, 1e-2)),
+        (["float32", "float8_e4m3fn"], (1e-2, 0.125)),
+        (["int64"], (0, 0)),
+    ],
+)
+def test_a_workload_without_a_tolerance_gets_that_of_its_output_dtypes(
+    write_problem: Any, outputs: list[str], limits: tuple[float, float]
+) -> None:
+    def change(definition: dict[str, Any], workload: dict[str, Any]) -> None:
+        definition["outputs"] = {f"y{i}": {"shape": ["rows"], "dtype": dtype} for i, dtype in enumerate(outputs)}
+
+    tolerance = load_problem(write_problem(change)).workloads[0].tolerance
+    assert (tolerance.max_atol, tolerance.max_rtol) == limits
+    assert tolerance.required_matched_ratio == 0.99
+
+
+def test_a_tolerance_that_states_one_limit_keeps_it(write_problem: Any) -> None:
+    problem = load_problem(write_problem(set_in("workload", "tolerance", value={"max_rtol": 0.5})))
+    tolerance = problem.workloads[0].tolerance
+    assert (tolerance.max_atol, tolerance.max_rtol) == (1e-3, 0.5)
 
 
 def test_both_spellings_of_the_matched_ratio_count(write_problem: Any) -> None:
@@ -195,11 +280,26 @@ def test_absent_safetensors_are_named_and_do_not_stop_loading(write_problem: Any
     assert missing_blobs(load_problem(root)) == {}
 
 
-def test_a_blob_path_cannot_leave_the_problem(write_problem: Any, tmp_path: Path) -> None:
+def test_a_blob_path_cannot_leave_the_problem(tmp_path: Path) -> None:
     (tmp_path / "secret").touch()
-    source = {"type": "safetensors", "path": "../secret", "tensor_key": "x"}
-    problem = load_problem(write_problem(set_in("workload", "inputs", "x", value=source)))
-    assert missing_blobs(problem) == {"w0": ["../secret"]}
+    (tmp_path / "problem").mkdir()
+    assert find_blob(tmp_path / "problem", "../secret") is None
+    assert find_blob(tmp_path / "problem", str(tmp_path / "secret")) is None
+
+
+def test_what_a_blob_holds_is_checked_by_its_header(write_problem: Any) -> None:
+    source = {"type": "safetensors", "path": "blob.safetensors", "tensor_key": "x"}
+    root = write_problem(set_in("workload", "inputs", "x", value=source))
+    file = root / "blob.safetensors"
+    file.write_bytes(b"\xff" * 64)
+    assert "workload w0: inputs.x: blob.safetensors cannot be read" in blob_faults(load_problem(root))[0]
+    save_file({"y": np.zeros((3, 8), np.float32)}, file)
+    assert "holds no tensor 'x'; it has y" in blob_faults(load_problem(root))[0]
+    save_file({"x": np.zeros((3, 8), np.float16)}, file)
+    assert "holds float16 (3, 8); the definition says float32 (3, 8)" in blob_faults(load_problem(root))[0]
+    save_file({"x": np.zeros((3, 8), np.float32)}, file)
+    assert blob_faults(load_problem(root)) == []
+    assert blob_files(load_problem(root)) == [file.resolve()]
 
 
 def test_unicode_paths_work(write_problem: Any, tmp_path: Path) -> None:

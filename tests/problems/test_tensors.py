@@ -101,6 +101,11 @@ def test_zero_sized_and_zero_dimensional_tensors_are_made(write_problem: Any) ->
     assert single.item() == 3.0
 
 
+def test_a_scalar_fills_a_tensor(write_problem: Any) -> None:
+    filled = one_input(write_problem, {"shape": ["rows", 2], "dtype": "float32"}, {"type": "scalar", "value": 3})(1)
+    assert filled.shape == (256, 2) and filled.unique().tolist() == [3.0]
+
+
 def test_scalars_are_python_numbers_of_the_declared_kind(write_problem: Any) -> None:
     three = {"type": "scalar", "value": 3}
     assert type(one_input(write_problem, {"shape": None, "dtype": "float32"}, three)(1)) is float
@@ -127,7 +132,7 @@ def test_custom_inputs_come_from_the_references_own_generator_and_follow_the_see
 @pytest.mark.parametrize(
     ("what", "name", "complaint"),
     [
-        (".double()", "x", "made 'x' as torch.float64"),
+        (".int()", "x", "made 'x' as torch.int32"),
         ("[:, :4]", "x", r"made 'x' as .* \(3, 4\)"),
         ("", "z", r"make\(\) made no 'x'"),
     ],
@@ -148,7 +153,9 @@ def with_reference(write_problem: Any, body: str) -> tuple[InputFactory, Problem
     return InputFactory(problem, "cpu"), problem
 
 
-@pytest.mark.parametrize("body", ["return x * scale", "return (x * scale,)", "return {'y': x * scale}"])
+@pytest.mark.parametrize(
+    "body", ["return x * scale", "return (x * scale,)", "return {'y': x * scale}", "return (x * scale).double()"]
+)
 def test_the_reference_may_return_a_tensor_a_tuple_or_a_dict(write_problem: Any, body: str) -> None:
     factory, problem = with_reference(write_problem, body)
     inputs = factory.make(problem.workloads[0], seeded(1))
@@ -160,7 +167,7 @@ def test_the_reference_may_return_a_tensor_a_tuple_or_a_dict(write_problem: Any,
     ("body", "complaint"),
     [
         ("return x, x", "returned 2 outputs; the definition has 1"),
-        ("return x.double()", "float64 for output 'y'"),
+        ("return x.int()", "int32 for output 'y'"),
         ("return x[:2]", r"shape \(2, 8\) for output 'y'; expected \(3, 8\)"),
         ("return None", "NoneType for output 'y'"),
     ],
@@ -207,6 +214,36 @@ def elements(problem: Problem, position: int) -> int:
     workload = problem.workloads[position]
     specs = (*input_specs(problem, workload).values(), *output_specs(problem, workload).values())
     return sum(math.prod(shape or ()) for shape, _ in specs)
+
+
+def test_a_scalar_output_is_a_tensor_of_no_dimension(write_problem: Any) -> None:
+    def change(definition: dict[str, Any], workload: dict[str, Any]) -> None:
+        definition["outputs"] = {"y": {"shape": None, "dtype": "float32"}}
+        definition["reference"] = "def run(x, scale):\n    return x.sum().item()\n"
+
+    problem = load_problem(write_problem(change))
+    factory = InputFactory(problem, "cpu")
+    inputs = factory.make(problem.workloads[0], seeded(1))
+    made = factory.reference(inputs, problem.workloads[0])["y"]
+    assert (made.shape, made.dtype) == (torch.Size([]), torch.float32)
+    assert made.item() == pytest.approx(inputs["x"].sum().item())
+
+
+def test_what_a_workload_sets_beyond_the_axes_reaches_its_generator(write_problem: Any) -> None:
+    def change(definition: dict[str, Any], workload: dict[str, Any]) -> None:
+        definition["custom_inputs_entrypoint"] = "make"
+        definition["reference"] = (
+            "import torch\n\ndef make(axes, device):\n"
+            "    return {'x': torch.full((3, 8), axes['level'] + axes['rows'])}\n"
+            "\ndef run(x, scale):\n    return x\n"
+        )
+        definition["inputs"]["x"]["dtype"] = "int32"
+        workload["axes"]["level"] = 4
+        workload["inputs"]["x"] = {"type": "custom"}
+
+    problem = load_problem(write_problem(change))
+    made = InputFactory(problem, "cpu").make(problem.workloads[0], seeded(1))["x"]
+    assert made.dtype == torch.int32 and made.unique().tolist() == [7]
 
 
 @pytest.mark.slow

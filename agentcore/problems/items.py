@@ -1,0 +1,64 @@
+"""A JSON value together with where it came from, so that whatever is wrong with it can be said of its place."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pydantic import BaseModel
+
+from agentcore.problems.documents import dotted, parse_json, read_text, validate
+from agentcore.problems.errors import ProblemError
+from agentcore.problems.locate import line_of
+
+Model = TypeVar("Model", bound=BaseModel)
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """``value`` stands at ``within`` in the JSON ``text``, which starts on ``line`` of ``file``.
+
+    ``line`` None: the file has no lines to point at (a table), and ``file`` says the row.
+    """
+
+    file: Path
+    text: str
+    value: Any
+    line: int | None = 1
+    within: tuple[str | int, ...] = ()
+
+    def part(self, *steps: str | int, value: Any = None) -> Item:
+        """The member at ``steps``; ``value`` replaces it where it was decoded from a string."""
+        found = value
+        if found is None:
+            found = self.value
+            for step in steps:
+                found = found[step]
+        return Item(self.file, self.text, found, self.line, (*self.within, *steps))
+
+    def error(self, field: str, message: str, *, at: Sequence[str | int] = ()) -> ProblemError:
+        """An error about ``field`` of this value; ``at`` are the steps to the line that it stands on."""
+        line = None if self.line is None else self.line + line_of(self.text, (*self.within, *at)) - 1
+        place = dotted(self.within)
+        return ProblemError.at(self.file, line, f"{place}.{field}" if place and field else place or field, message)
+
+    def as_model(self, model: type[Model]) -> Model:
+        """The value as ``model``. Raises ProblemError with a line for each of the first few faults."""
+        return validate(model, self.value, self.file, self.text, self.line, within=self.within)
+
+
+def read_item(file: Path) -> Item:
+    """The JSON value that ``file`` holds. Raises ProblemError."""
+    text = read_text(file)
+    return Item(file, text, parse_json(file, text, 1))
+
+
+def read_items(file: Path) -> list[Item]:
+    """One JSON value for each line that is not blank. Raises ProblemError naming the line."""
+    return [
+        Item(file, line, parse_json(file, line, number), number)
+        for number, line in enumerate(read_text(file).split("\n"), start=1)
+        if line.strip()
+    ]
