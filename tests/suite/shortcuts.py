@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import torch
 import torch.nn.functional as F
+from shortcuts_serving import SERVING
 
 Tensors = dict[str, torch.Tensor]
 
@@ -68,6 +69,7 @@ def _swiglu(i: Tensors) -> Tensors:
 
 
 SHORTCUTS: dict[str, Callable[[Tensors], Tensors]] = {
+    **SERVING,
     "adamw_step": _adamw,
     "bias_residual_layernorm_h1024": lambda i: {
         "y": F.layer_norm(i["x"].float() + i["residual"].float(), (1024,), i["gamma"].float(), i["beta"].float()),
