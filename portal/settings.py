@@ -130,6 +130,7 @@ INSTALLED_APPS = [
     "portal.problems",
     "portal.agents",
     "portal.campaigns",
+    "portal.baselines",
     "portal.attempts",
     "portal.evaluations",
     "portal.devices",

@@ -17,6 +17,7 @@ from django.conf import settings
 from django.db import IntegrityError, transaction
 from django.db.models import Q
 
+from agentcore.baselines.kinds import DEFAULT_KINDS, BaselineKind
 from agentcore.gitstore import AttemptsRepository
 from agentcore.gitstore.records import CommitRecord
 from agentcore.judge.version import HARNESS_VERSION
@@ -234,10 +235,16 @@ def _create(repository: AttemptsRepository, item: _Found, with_evaluations: bool
 
 
 def schedule_attempt(attempt: Attempt) -> list[Evaluation]:
-    """Queue an attempt wherever it belongs: baselines on every hardware their problem is optimised for."""
+    """Queue an attempt wherever it belongs.
+
+    A baseline belongs on every hardware its problem is optimised for, if it is of a kind that is measured without being
+    asked for; `manage.py baselines` asks for others.
+    """
     if attempt.kind == Attempt.Kind.BASELINE:
+        if BaselineKind.of_slug(attempt.slug) not in DEFAULT_KINDS:
+            return []
         active = attempt.problem.campaigns.filter(state=Campaign.State.ACTIVE)
-        names = {HardwareName.CPU} | {HardwareName(name) for name in active.values_list("hardware", flat=True)}
+        names = {HardwareName(name) for name in active.values_list("hardware", flat=True)}
         return [
             schedule(attempt, name, priority=Evaluation.Priority.BASELINE, reason="baseline")
             for name in sorted(names)

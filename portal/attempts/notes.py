@@ -49,7 +49,10 @@ def attempt_line(attempt: Attempt) -> str:
             "agent_kind": attempt.agent.kind,
             "received_at": _iso(attempt.received_at),
             "campaign": campaign
-            and {"name": campaign.name, "language": campaign.language, "hardware": campaign.hardware},
+            and {
+                "name": campaign.name, "language": campaign.language, "hardware": campaign.hardware,
+                "baseline_kinds": campaign.baseline_kinds,
+            },
         }
     )
 

@@ -26,11 +26,11 @@ from agentcore.vocabulary import AttemptRef
 from portal.agents.models import Agent
 from portal.attempts import intake, notes
 from portal.attempts.models import Attempt
+from portal.baselines.measuring import BASELINE_AGENT
 from portal.campaigns.models import Campaign
-from portal.evaluations import record
+from portal.evaluations import record, scoring
 from portal.evaluations.models import Evaluation
 from portal.events.models import log as log_event
-from portal.problems.baselines import BASELINE_AGENT
 from portal.problems.importing import import_problems
 from portal.problems.models import Problem
 from portal.solutions import publishing
@@ -63,6 +63,7 @@ class _KnownAttempt:
     campaign: str
     language: str
     hardware: str
+    baseline_kinds: list[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +129,7 @@ def _known_attempts(repository: AttemptsRepository, report: Report) -> dict[str,
                     campaign=str(campaign.get("name", "")),
                     language=str(campaign.get("language", "")),
                     hardware=str(campaign.get("hardware", "")),
+                    baseline_kinds=[str(kind) for kind in campaign.get("baseline_kinds") or []],
                 )
             except (ValueError, KeyError, TypeError, AttributeError):
                 report.faults.append(f"note on {commit}: not an attempt")
@@ -159,13 +161,16 @@ def _agents(tips: list[tuple[AttemptRef, str]], known: dict[str, _KnownAttempt],
 
 
 def _campaigns(known: dict[str, _KnownAttempt], report: Report) -> None:
-    """From the portal's own notes, not from trailers, which an agent writes."""
-    for item in known.values():
+    """From the portal's own notes, not from trailers, which an agent writes. The newest knows the rule."""
+    oldest = datetime.min.replace(tzinfo=UTC)
+    for item in sorted(known.values(), key=lambda item: item.received_at or oldest, reverse=True):
         problem = Problem.objects.filter(name=item.ref.problem).first()
         if not item.campaign or problem is None:
             continue
         campaign, created = Campaign.objects.get_or_create(
-            name=item.campaign, defaults={"language": item.language, "hardware": item.hardware}
+            name=item.campaign, defaults={
+                "language": item.language, "hardware": item.hardware, "baseline_kinds": item.baseline_kinds,
+            }
         )
         report.campaigns += created
         campaign.problems.add(problem)
@@ -282,7 +287,7 @@ def _refresh_scores() -> None:
     )
     problems = Problem.objects.in_bulk()
     for problem_id, hardware, digest in list(measured):
-        record.refresh_scores(problems[problem_id], hardware, digest)
+        scoring.refresh_scores(problems[problem_id], hardware, digest)
 
 
 def _reset_sequence() -> None:

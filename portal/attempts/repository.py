@@ -17,7 +17,7 @@ from agentcore.problems import ProblemError, load_problem
 from agentcore.vocabulary import Language
 from portal.problems.models import Problem
 
-PUBLIC_FILES = ("definition.json", "workload.jsonl", "workload.cpu.jsonl", "baseline.py", "README.md")
+PUBLIC_FILES = ("definition.json", "workload.jsonl", "workload.cpu.jsonl", "baseline.py", "library.py", "README.md")
 _LEFT_OUT = {"__pycache__", ".pytest_cache", ".ruff_cache", ".DS_Store"}
 
 

@@ -2,15 +2,32 @@
 
 from __future__ import annotations
 
+from django import forms
 from django.contrib import admin
 from django.utils import timezone
 
+from agentcore.baselines import BaselineKind
 from portal.campaigns.models import Campaign
 from portal.events.models import log as log_event
 
 
+class CampaignForm(forms.ModelForm):
+    """The rule as boxes to tick."""
+
+    baseline_kinds = forms.MultipleChoiceField(
+        label="Baselines", required=False, widget=forms.CheckboxSelectMultiple,
+        choices=[(kind.value, f"{kind.value}: {kind.label}") for kind in BaselineKind],
+        help_text=Campaign._meta.get_field("baseline_kinds").help_text,
+    )
+
+    class Meta:
+        model = Campaign
+        fields = "__all__"  # noqa: DJ007  the admin's own permissions say who may change what
+
+
 @admin.register(Campaign)
 class CampaignAdmin(admin.ModelAdmin):
+    form = CampaignForm
     list_display = ["name", "language", "hardware", "state", "started_at", "finished_at"]
     list_filter = ["state", "language", "hardware"]
     search_fields = ["name"]

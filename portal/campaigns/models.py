@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from django.core.exceptions import ValidationError
-from django.db import models
+from django.db import models, transaction
 from django.urls import reverse
 
+from agentcore.baselines import BaselineKind
 from agentcore.vocabulary import HardwareName, Language
 
 
@@ -23,6 +24,10 @@ class Campaign(models.Model):
     budget = models.JSONField(
         default=dict, blank=True, help_text="attempts, device_minutes, wall_minutes; absent = unlimited."
     )
+    baseline_kinds = models.JSONField(
+        "baselines", default=list, blank=True,
+        help_text="The kinds of baseline that T_b may come from; none chosen: any. Changing it scores attempts again.",
+    )
     started_at = models.DateTimeField(auto_now_add=True)
     finished_at = models.DateTimeField(null=True, blank=True)
 
@@ -31,6 +36,16 @@ class Campaign(models.Model):
 
     def __str__(self) -> str:
         return self.name
+
+    def save(self, *args, **kwargs) -> None:
+        """Saved with another rule, its attempts are scored again; what they scored before is kept."""
+        before = Campaign.objects.filter(pk=self.pk).values_list("baseline_kinds", flat=True).first()
+        with transaction.atomic():
+            super().save(*args, **kwargs)
+            if before is not None and before != self.baseline_kinds:
+                from portal.evaluations import scoring  # evaluations refer to attempts, and these to campaigns
+
+                scoring.refresh_campaign(self)
 
     def get_absolute_url(self) -> str:
         return reverse("campaign-detail", args=[self.name])
@@ -42,3 +57,6 @@ class Campaign(models.Model):
             self.language in (Language.CUDA, Language.CUTE, Language.TRITON) and not on_gpu
         ):
             raise ValidationError({"hardware": f"{self.language} kernels do not run on {self.hardware}"})
+        known = [kind.value for kind in BaselineKind]
+        if not isinstance(self.baseline_kinds, list) or any(kind not in known for kind in self.baseline_kinds):
+            raise ValidationError({"baseline_kinds": f"must be a list of: {', '.join(known)}"})

@@ -35,7 +35,10 @@ class _RowInline(admin.TabularInline):
 
 class WorkloadInline(_RowInline):
     model = WorkloadResult
-    fields = ["index", "heldout", "axes", "verdict", "latency_us", "baseline_us", "t_sol_us", "sol_score"]
+    fk_name = "evaluation"
+    fields = [
+        "index", "heldout", "axes", "verdict", "latency_us", "baseline_us", "baseline_kind", "t_sol_us", "sol_score",
+    ]
 
 
 class CheckInline(_RowInline):

@@ -10,6 +10,7 @@ from pydantic import ValidationError
 
 from agentcore.judge.compare import Comparison, Latency, Measured
 from agentcore.judge.compare import compare as compare_measured
+from agentcore.judge.compare import differences as measured_differences
 from agentcore.judge.result import EnvironmentStamp
 from portal.evaluations.models import Evaluation
 
@@ -29,6 +30,11 @@ def compare(new: Evaluation, old: Evaluation) -> Comparison:
     be said. Held-out workloads do not count.
     """
     return compare_measured(measured(new), measured(old))
+
+
+def differences(one: Evaluation, other: Evaluation) -> list[str]:
+    """What makes the numbers of two evaluations incomparable, in words; empty where they may be compared."""
+    return measured_differences(measured(one), measured(other))
 
 
 def measured(evaluation: Evaluation) -> Measured:

@@ -71,7 +71,8 @@ class Evaluation(models.Model):
     # A copy of the result's own, so that many evaluations can be compared without reading their results.
     stamp = models.JSONField(null=True, blank=True)
     latency_geomean_us = models.FloatField(null=True, blank=True)
-    # Scores are relative to `baseline`, and are refreshed when a faster baseline is verified.
+    # Scores are relative to baselines and are refreshed when one finishes (scoring.py). This is the one that is fastest
+    # as a whole; T_b is the time of the fastest of each workload, and stands in its row.
     baseline = models.ForeignKey("self", null=True, blank=True, on_delete=models.SET_NULL, related_name="+")
     speedup = models.FloatField(null=True, blank=True, help_text="Geometric mean of T_b/T_k over workloads.")
     sol_score = models.FloatField(null=True, blank=True, help_text="Mean S over workloads.")
@@ -105,6 +106,11 @@ class WorkloadResult(models.Model):
     latency_high_us = models.FloatField(null=True, blank=True)
     t_sol_us = models.FloatField(null=True, blank=True)
     baseline_us = models.FloatField(null=True, blank=True)
+    baseline = models.ForeignKey(
+        Evaluation, null=True, blank=True, on_delete=models.SET_NULL, related_name="+",
+        help_text="Whose time T_b is.",
+    )
+    baseline_kind = models.CharField(max_length=10, blank=True)
     sol_score = models.FloatField(null=True, blank=True)
 
     class Meta:
@@ -115,6 +121,33 @@ class WorkloadResult(models.Model):
 
     def __str__(self) -> str:
         return f"{self.evaluation_id}[{self.index}]"
+
+
+class ScoreRecord(models.Model):
+    """A score that an evaluation had, with the T_b it was made with. Rows are added, never edited; the newest stands.
+
+    ``workloads`` is a list of {uuid, heldout, baseline_us, baseline (an evaluation's number), kind, sol_score}.
+    """
+
+    evaluation = models.ForeignKey(Evaluation, on_delete=models.CASCADE, related_name="scores")
+    made_at = models.DateTimeField(auto_now_add=True)
+    rule = models.JSONField(default=list, help_text="The kinds of baseline that were admitted; none named: any.")
+    baseline = models.ForeignKey(Evaluation, null=True, blank=True, on_delete=models.SET_NULL, related_name="+")
+    speedup = models.FloatField(null=True, blank=True)
+    sol_score = models.FloatField(null=True, blank=True)
+    workloads = models.JSONField(default=list)
+
+    class Meta:
+        ordering = ["-id"]
+
+    def __str__(self) -> str:
+        return f"score of evaluation {self.evaluation_id}: {self.sol_score}"
+
+    def says_other_than(self, earlier: ScoreRecord | None) -> bool:
+        """Whether it is worth keeping beside the one before it: another T_b, another score, another rule."""
+        if earlier is None:
+            return any(workload["baseline_us"] for workload in self.workloads)
+        return (self.rule, self.workloads) != (earlier.rule, earlier.workloads)
 
 
 class CheckResult(models.Model):

@@ -1,8 +1,6 @@
-"""From an `EvaluationResult` to rows, and from rows to scores.
+"""From an `EvaluationResult` to rows. The recorded ``result`` is never edited.
 
-The recorded ``result`` is never edited. Scores are relative to the current baseline, so they are the one thing that is
-computed again: for one evaluation when it finishes, for all of a problem when a faster baseline is verified.
-Not for deciding who may write (queue.py) nor for reading (scores.py).
+Not for deciding who may write (queue.py), for scores (scoring.py) nor for reading (scores.py).
 """
 
 from __future__ import annotations
@@ -13,10 +11,9 @@ from collections.abc import Iterable
 from django.db import transaction
 from django.utils import timezone
 
-from agentcore.bounds.score import geomean, sol_score
+from agentcore.bounds.score import geomean
 from agentcore.judge.result import Check, EnvironmentStamp, EvaluationResult
-from agentcore.vocabulary import Verdict
-from portal.evaluations import scores
+from portal.evaluations import scoring
 from portal.evaluations.models import CheckResult, Device, Evaluation, WorkloadResult
 from portal.text import storable, storable_json
 
@@ -46,23 +43,7 @@ def store(evaluation: Evaluation, result: EvaluationResult) -> None:
         _see_device(result)
         evaluation.refresh_from_db()
         if evaluation.kind == Evaluation.Kind.MEASURE:
-            _score_new(evaluation)
-
-
-def refresh_scores(problem, hardware: str, digest: str | None = None) -> int:
-    """Score every passed evaluation of ``problem`` on ``hardware`` against the current baseline; returns how many."""
-    digest = digest if digest is not None else problem.digest
-    baseline = scores.current_baseline(problem, hardware, digest=digest)
-    evaluations = Evaluation.objects.filter(
-        attempt__problem=problem, hardware=hardware, kind=Evaluation.Kind.MEASURE, problem_digest=digest,
-        state=Evaluation.State.DONE, verdict=Verdict.PASSED.value,
-    ).prefetch_related("workloads")
-    count = 0
-    with transaction.atomic():
-        for evaluation in evaluations:
-            _score(evaluation, baseline)
-            count += 1
-    return count
+            scoring.score_new(evaluation)
 
 
 def _finite(value: float | None) -> float | None:
@@ -123,45 +104,3 @@ def _see_device(result: EvaluationResult) -> None:
             uuid=storable(stamp.device_uuid, 80),
             defaults={**device_fields(stamp), "last_seen_at": timezone.now()},
         )
-
-
-def _score_new(evaluation: Evaluation) -> None:
-    """Score a just recorded evaluation, and everything else of its problem where it moved the baseline."""
-    attempt = evaluation.attempt
-    baseline = scores.current_baseline(attempt.problem, evaluation.hardware, digest=evaluation.problem_digest)
-    if attempt.kind == attempt.Kind.BASELINE:
-        scored_by = (
-            Evaluation.objects.filter(
-                attempt__problem=attempt.problem, hardware=evaluation.hardware, kind=Evaluation.Kind.MEASURE,
-                problem_digest=evaluation.problem_digest, verdict=Verdict.PASSED.value,
-            )
-            .exclude(pk=evaluation.pk).order_by().values_list("baseline_id", flat=True).distinct()
-        )
-        if any(pk != (baseline.pk if baseline else None) for pk in scored_by):
-            refresh_scores(attempt.problem, evaluation.hardware, evaluation.problem_digest)
-            return
-    if evaluation.verdict == Verdict.PASSED.value:
-        _score(evaluation, baseline)
-
-
-def _score(evaluation: Evaluation, baseline: Evaluation | None) -> None:
-    times = {w.uuid: w.latency_us for w in baseline.workloads.all() if not w.heldout} if baseline else {}
-    held = {w.uuid: w.latency_us for w in baseline.workloads.all() if w.heldout} if baseline else {}
-    rows = list(evaluation.workloads.all())
-    ratios: list[float | None] = []
-    marks: list[float | None] = []
-    for row in rows:
-        row.baseline_us = (held if row.heldout else times).get(row.uuid)
-        row.sol_score = None
-        if row.latency_us and row.baseline_us and row.t_sol_us:
-            row.sol_score = sol_score(row.latency_us, row.baseline_us, row.t_sol_us)
-        if not row.heldout:
-            ratios.append(row.baseline_us / row.latency_us if row.baseline_us and row.latency_us else None)
-            marks.append(row.sol_score)
-    WorkloadResult.objects.bulk_update(rows, ["baseline_us", "sol_score"])
-    Evaluation.objects.filter(pk=evaluation.pk).update(
-        baseline=baseline,
-        speedup=geomean([r for r in ratios if r]) if ratios and all(ratios) else None,
-        sol_score=sum(m for m in marks if m is not None) / len(marks)
-        if marks and all(m is not None for m in marks) else None,
-    )

@@ -7,6 +7,7 @@ came before, `infra_error` supersedes nothing). An improvement counts only beyon
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -15,7 +16,7 @@ from django.db.models import F, OuterRef, QuerySet, Subquery
 from agentcore.bounds import score
 from agentcore.vocabulary import Change, Verdict
 from portal.attempts.models import Attempt
-from portal.evaluations import comparisons
+from portal.evaluations import baselines, comparisons
 from portal.evaluations.models import Evaluation
 from portal.problems.models import Problem
 
@@ -47,14 +48,15 @@ def passed_evaluations(problem, hardware: str, *, digest: str | None = None, **a
     )
 
 
-def current_baseline(problem, hardware: str, *, digest: str | None = None) -> Evaluation | None:
-    """The fastest verified baseline of ``problem`` on ``hardware``: its times are T_b."""
-    return (
-        passed_evaluations(problem, hardware, digest=digest, kind=Attempt.Kind.BASELINE)
-        .order_by("latency_geomean_us", "id")
-        .prefetch_related("workloads")
-        .first()
-    )
+def current_baseline(
+    problem, hardware: str, *, digest: str | None = None, rule: Sequence[str] = ()
+) -> Evaluation | None:
+    """The verified baseline of ``problem`` on ``hardware`` that is the fastest as a whole, of those ``rule`` admits.
+
+    T_b of a workload may be another one's time: see baselines.py.
+    """
+    found = baselines.admitted(baselines.verified_baselines(problem, hardware, digest=digest), rule)
+    return found[0].evaluation if found else None
 
 
 def best_evaluation(problem, language: str, hardware: str, *, campaign=None) -> Evaluation | None:

@@ -14,17 +14,19 @@ import socket
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
 from django.conf import settings
 from django.db import DatabaseError, connection
 
+from agentcore.baselines import BaselineKind
 from agentcore.gitstore import GitStoreError, Unreachable
 from agentcore.judge.result import EvaluationResult
 from agentcore.judge.service import Opponent
 from agentcore.vocabulary import HardwareName, Language, Verdict
+from portal.attempts.models import Attempt
 from portal.evaluations import materials, queue
 from portal.evaluations.materials import WrongProblem
 from portal.evaluations.models import Evaluation
@@ -41,7 +43,8 @@ class Judge(Protocol):
 
     def evaluate(
         self, problem_dir: Path, kernel_dir: Path, language: Language, *, deadline_s: float,
-        should_abort: Callable[[], bool], against: Opponent | None = None, sanitize: bool = False,
+        should_abort: Callable[[], bool], options: Mapping[str, Any] | None = None, against: Opponent | None = None,
+        sanitize: bool = False,
     ) -> EvaluationResult: ...
 
     def close(self) -> None: ...
@@ -202,7 +205,15 @@ class Worker:
 
 
 def _beyond_measuring(evaluation: Evaluation, destination: Path) -> dict[str, Any]:
-    """What the judge is asked beyond a measurement: of a comparison, the earlier kernel, exported."""
+    """What the judge is asked beyond a measurement: of a comparison, the earlier kernel, exported.
+
+    A baseline that is compiled in its first calls is given more time for them than an agent's attempt.
+    """
+    attempt = evaluation.attempt
+    if evaluation.kind == Evaluation.Kind.MEASURE and attempt.kind == Attempt.Kind.BASELINE:
+        kind = BaselineKind.of_slug(attempt.slug)
+        limit_s = kind.first_call_limit_s if kind else None
+        return {"options": {"first_call_timeout_s": limit_s}} if limit_s else {}
     if evaluation.kind == Evaluation.Kind.SANITIZE:
         return {"sanitize": True}
     if evaluation.kind != Evaluation.Kind.COMPARE:

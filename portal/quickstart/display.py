@@ -52,7 +52,7 @@ def take(campaign: Campaign) -> Snapshot:
     running = open_rows.filter(state=Evaluation.State.RUNNING).select_related("attempt__problem").first()
     rows = []
     for standing in summary.problems:
-        baseline = scores.current_baseline(standing.problem, campaign.hardware)
+        baseline = scores.current_baseline(standing.problem, campaign.hardware, rule=campaign.baseline_kinds)
         rows.append(
             Row(
                 standing.problem.name, standing.attempts, standing.passed,

@@ -14,10 +14,10 @@ from agentcore.agents.tunables import parse
 from agentcore.problems import find_problems
 from agentcore.vocabulary import HardwareName, Language
 from portal.attempts.repository import ensure_repositories
+from portal.baselines.measuring import ensure_baselines
 from portal.campaigns.models import Campaign
 from portal.evaluations import queue
 from portal.evaluations.models import Evaluation
-from portal.problems.baselines import ensure_baselines
 from portal.problems.importing import import_problem
 from portal.problems.models import Problem
 

@@ -17,11 +17,11 @@ from portal.agents.models import Agent
 from portal.attempts import intake, notes
 from portal.attempts.models import Attempt
 from portal.attempts.reindex import reindex
+from portal.baselines.measuring import ensure_baselines
 from portal.campaigns.models import Campaign
 from portal.evaluations import queue, scores
 from portal.evaluations.models import Device, Evaluation, WorkloadResult
 from portal.events.models import Event
-from portal.problems.baselines import ensure_baselines
 from portal.problems.models import Problem
 from portal.solutions import publishing
 from portal.solutions.models import Review, Solution

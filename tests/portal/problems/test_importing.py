@@ -1,4 +1,4 @@
-"""Problem directories into rows, the starting tree, and baselines."""
+"""Problem directories into rows, and the starting tree."""
 
 from __future__ import annotations
 
@@ -7,12 +7,8 @@ from django.conf import settings as django_settings
 from django.core.management import CommandError, call_command
 
 from agentcore.gitstore import MAIN, AttemptsRepository
-from portal.attempts.models import Attempt
 from portal.attempts.repository import ensure_repositories
-from portal.evaluations import queue
-from portal.evaluations.models import Evaluation
 from portal.events.models import Event
-from portal.problems.baselines import eager_source, ensure_baselines
 from portal.problems.importing import import_problem, import_problems
 from portal.problems.models import Problem
 from tests.portal import factories as make
@@ -97,73 +93,3 @@ def test_bringing_the_starting_tree_up_to_date_commits_only_changes(tmp_path):
     import_problem(repos.write_problem(django_settings.PROBLEMS_DIR, "other"))
     ensure_repositories()
     assert main() != before
-
-
-def test_baselines_are_attempts_queued_before_agents_and_committed_once(tmp_path):
-    problem = repos.start(tmp_path)
-    evaluations = ensure_baselines(problem, ["cpu", "h200"])
-    assert sorted((e.attempt.slug, e.hardware, e.priority, e.state) for e in evaluations) == [
-        (slug, hardware, Evaluation.Priority.BASELINE, "queued")
-        for slug in ("eager", "hand-optimised") for hardware in ("cpu", "h200")
-    ]
-    assert {a.kind for a in Attempt.objects.all()} == {"baseline"}
-    assert ensure_baselines(problem, ["cpu", "h200"]) == evaluations
-    assert Attempt.objects.count() == 2
-
-
-def test_a_changed_baseline_becomes_a_new_attempt(tmp_path):
-    problem = repos.start(tmp_path)
-    ensure_baselines(problem)
-    baseline = django_settings.PROBLEMS_DIR / "scale" / "baseline.py"
-    baseline.write_text("def run(x, weight, y):\n    y[:] = x * weight\n")
-    ensure_baselines(problem)
-    changed = Attempt.objects.filter(slug="hand-optimised").order_by("id")
-    assert changed.count() == 2
-    assert changed[1].parent == changed[0]
-
-
-def test_baselines_are_measured_again_after_the_problem_changed(tmp_path):
-    problem = repos.start(tmp_path)
-    for evaluation in ensure_baselines(problem):
-        queue.finish(queue.claim("cpu", "w"), make.make_result(evaluation.attempt))
-    assert {row.state for row in ensure_baselines(problem)} == {"done"}
-    problem = import_problem(repos.write_problem(django_settings.PROBLEMS_DIR, batches=(5,))).problem
-    assert {row.state for row in ensure_baselines(problem)} == {"queued"}
-    assert Attempt.objects.count() == 2
-
-
-def test_the_baselines_command_queues_all_problems_or_the_named_ones(tmp_path, capsys):
-    repos.start(tmp_path)
-    call_command("baselines", "--hardware", "h200")
-    assert "scale: 2 baselines queued or measured on h200" in capsys.readouterr().out
-    assert Evaluation.objects.filter(hardware="h200").count() == 2
-    with pytest.raises(CommandError, match="no problem 'nothing'"):
-        call_command("baselines", "nothing")
-
-
-@pytest.mark.parametrize("returned", ["[3, 4]", "(3, 4)", "{'b': 4, 'a': 3}"])
-def test_the_eager_baseline_copies_whatever_the_reference_returns(returned):
-    class Output:
-        def copy_(self, value):
-            self.value = value
-
-    source = eager_source("p", f"def run(x):\n    return {returned}", ["x"], ["a", "b"])
-    namespace: dict = {}
-    exec(source, namespace)
-    a, b = Output(), Output()
-    namespace["run"](1, a, b)
-    assert (a.value, b.value) == (3, 4)
-
-
-def test_the_eager_baseline_keeps_apart_an_output_named_like_an_input():
-    source = eager_source("p", "def run(x):\n    return x + 1", ["x"], ["x"])
-    namespace: dict = {}
-    exec(source, namespace)
-
-    class Output:
-        def copy_(self, value):
-            self.value = value
-
-    out = Output()
-    namespace["run"](1, out)
-    assert out.value == 2

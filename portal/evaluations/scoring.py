@@ -1,0 +1,135 @@
+"""Scores: from times, bounds and T_b to columns, with every score kept beside the T_b it was made with.
+
+Scores are relative to baselines, so they are computed again: for one evaluation when it finishes, for all of a problem
+when one of its baselines finishes or a campaign's rule changes. The recorded results are never touched. Not for which
+baseline counts (baselines.py) nor for reading (scores.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from django.db import transaction
+from django.db.models import QuerySet
+
+from agentcore.bounds.score import geomean, sol_score
+from agentcore.vocabulary import Verdict
+from portal.attempts.models import Attempt
+from portal.evaluations import baselines
+from portal.evaluations.baselines import Verified
+from portal.evaluations.models import Evaluation, ScoreRecord, WorkloadResult
+
+_BATCH = 500
+
+
+def score_new(evaluation: Evaluation) -> None:
+    """Score a just recorded measurement; where it is a baseline, everything else of its problem too."""
+    attempt = evaluation.attempt
+    if attempt.kind == Attempt.Kind.BASELINE:
+        refresh_scores(attempt.problem, evaluation.hardware, evaluation.problem_digest)
+    elif evaluation.verdict == Verdict.PASSED.value:
+        found = baselines.verified_baselines(
+            attempt.problem, evaluation.hardware, digest=evaluation.problem_digest
+        )
+        _score([evaluation], found)
+
+
+def refresh_scores(problem, hardware: str, digest: str | None = None, **attempt_filter) -> int:
+    """Score every passed evaluation of ``problem`` on ``hardware`` against the baselines as they are; returns how many.
+
+    ``attempt_filter`` leaves attempts out: ``campaign=…`` after its rule changed.
+    """
+    digest = digest if digest is not None else problem.digest
+    rows: QuerySet[Evaluation] = Evaluation.objects.filter(
+        **{f"attempt__{key}": value for key, value in attempt_filter.items()},
+        attempt__problem=problem, hardware=hardware, kind=Evaluation.Kind.MEASURE, problem_digest=digest,
+        state=Evaluation.State.DONE, verdict=Verdict.PASSED.value,
+    ).select_related("attempt__problem", "attempt__campaign").defer("result").prefetch_related("workloads")
+    found = baselines.verified_baselines(problem, hardware, digest=digest)
+    with transaction.atomic():
+        return _score(list(rows), found)
+
+
+def refresh_campaign(campaign) -> int:
+    """Score a campaign's attempts again, after its rule changed. Returns how many evaluations."""
+    return sum(
+        refresh_scores(problem, campaign.hardware, campaign=campaign) for problem in campaign.problems.all()
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Scored:
+    evaluation: Evaluation
+    rows: list[WorkloadResult]
+    rule: list[str]
+
+    def record(self) -> ScoreRecord:
+        """The score as it is kept: the figures, and per workload T_b and whose time it is."""
+        workloads: list[dict[str, Any]] = [
+            {
+                "uuid": row.uuid, "heldout": row.heldout, "baseline_us": row.baseline_us,
+                "baseline": row.baseline_id, "kind": row.baseline_kind, "sol_score": row.sol_score,
+            }
+            for row in self.rows
+        ]
+        return ScoreRecord(
+            evaluation=self.evaluation, rule=self.rule, baseline=self.evaluation.baseline,
+            speedup=self.evaluation.speedup, sol_score=self.evaluation.sol_score, workloads=workloads,
+        )
+
+
+def _score(evaluations: Sequence[Evaluation], verified: Sequence[Verified]) -> int:
+    scored = [_scored(evaluation, verified) for evaluation in evaluations]
+    WorkloadResult.objects.bulk_update(
+        [row for each in scored for row in each.rows], ["baseline_us", "baseline", "baseline_kind", "sol_score"],
+        batch_size=_BATCH,
+    )
+    Evaluation.objects.bulk_update(evaluations, ["baseline", "speedup", "sol_score"], batch_size=_BATCH)
+    kept = _newest_records(evaluations)
+    made = [each.record() for each in scored]
+    ScoreRecord.objects.bulk_create(
+        [record for record in made if record.says_other_than(kept.get(record.evaluation_id))], batch_size=_BATCH
+    )
+    return len(scored)
+
+
+def _scored(evaluation: Evaluation, verified: Sequence[Verified]) -> _Scored:
+    """The evaluation with its scores set, nothing saved."""
+    campaign = evaluation.attempt.campaign
+    rule = list(campaign.baseline_kinds) if campaign else []
+    pool = baselines.comparable(evaluation, baselines.admitted(verified, rule))
+    bars = baselines.bars(pool)
+    rows = list(evaluation.workloads.all())
+    for row in rows:
+        bar = bars.get((row.uuid, row.heldout))
+        row.baseline_us, row.baseline = (bar.us, bar.of.evaluation) if bar else (None, None)
+        row.baseline_kind = bar.of.kind if bar else ""
+        row.sol_score = (
+            sol_score(row.latency_us, bar.us, row.t_sol_us) if bar and row.latency_us and row.t_sol_us else None
+        )
+    public = [row for row in rows if not row.heldout]
+    evaluation.baseline = pool[0].evaluation if pool else None
+    evaluation.speedup = _all(geomean, (_ratio(row) for row in public))
+    evaluation.sol_score = _all(lambda found: sum(found) / len(found), (row.sol_score for row in public))
+    return _Scored(evaluation, rows, rule)
+
+
+def _ratio(row: WorkloadResult) -> float | None:
+    return row.baseline_us / row.latency_us if row.baseline_us and row.latency_us else None
+
+
+def _all(figure, values: Iterable[float | None]) -> float | None:
+    """The figure over the values where every one is known."""
+    found = list(values)
+    return figure(found) if found and None not in found else None
+
+
+def _newest_records(evaluations: Sequence[Evaluation]) -> dict[int, ScoreRecord]:
+    found: dict[int, ScoreRecord] = {}
+    ids = [evaluation.pk for evaluation in evaluations]
+    for start in range(0, len(ids), _BATCH):
+        for record in ScoreRecord.objects.filter(evaluation__in=ids[start:start + _BATCH]).order_by("id"):
+            found[record.evaluation_id] = record
+    return found
