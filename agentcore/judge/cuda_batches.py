@@ -1,25 +1,28 @@
 """Batches of gated calls on a GPU: inputs that do not exist until after the enqueue, and a clock only the judge holds.
 
-The runner enqueues, for every call of a batch, [gate][L2 flush, every other call][begin mark][call][end mark]. Only
-then does the judge write inputs and open gates, two calls at a time: the inputs of a pair come into being when
-everything before it has answered and the cache is clear. Every call has its own inputs and outputs, so nothing can be
-reused, precomputed or merged.
+The runner enqueues pairs of calls, [clear][call][end mark][gate][begin mark][call][end mark][over mark]. Only then does
+the judge let them go, pair by pair. The grid of ``clear`` fills every multiprocessor; when all of it has arrived,
+nothing else is running. Now the judge writes the pair's inputs, by the copy engine. The grid reads twice the cache,
+once to be rid of what is in it, and once more after the judge has opened the gate; then it writes the first begin mark
+and leaves. So inputs cannot be looked at by anything but the calls, and every call has its own, so that nothing can be
+reused or merged.
 
 A call's latency is the time between its two marks on the judge's clock, less what empty marks cost. Only the first call
-of a pair counts. What it hides before its begin mark makes the mark late after the opening of its gate; what it hides
-behind its end mark has nowhere to go but the second call's begin mark. Both distances are checked (gaps.py).
+of a pair counts. What it hides before its begin mark or behind its end mark, or moves into the second call or behind
+that, is looked for in what lies around it, and charged to it (gaps.py).
 """
 
 from __future__ import annotations
 
 import secrets
-import time
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from agentcore.judge.cuda_content import BatchContent
-from agentcore.judge.device_page import DevicePage
+from agentcore.judge.device_page import DevicePage, Marks
 from agentcore.judge.session import RunnerFailure
+from agentcore.vocabulary import CheckName
 
 if TYPE_CHECKING:
     from agentcore.judge.cuda_runner import CudaRunner
@@ -28,43 +31,55 @@ if TYPE_CHECKING:
 random = secrets.SystemRandom()
 
 WATCHDOG_S = 3.0
-SETTLE_NS = (100_000, 200_000)
-"""How long the judge leaves the GPU to the runner's gate before opening it, at random between: switching between the
-two contexts must be over when the clock starts."""
-LOOKS = 2
+ARRIVAL_S = 2.0
+"""How long the GPU may take to be free of everything before a pair. What still runs then was left running by a call."""
+LOOKS = 3
 """In how many pairs of a batch outputs are fetched at once, and the next pair's are looked at for early writes."""
+CHECKED_PASSES = 4
+"""Of how many passes over the flush region, drawn after a batch has run, the sums are verified."""
 
 
 class SelfSynchronising(Exception):
     """The candidate waits for the device inside its call, so its calls cannot be enqueued ahead."""
 
 
+class StillRunning(Exception):
+    """Something of the candidate does not leave the GPU between calls."""
+
+
 @dataclass(slots=True)
 class BatchTimes:
     """µs, of one batch or several: the counted calls' latencies less the marks' own cost, and what lay around them.
 
-    ``openings``: from the opening of a pair's gate to its first call's begin mark, a flush between; ``gaps``: from that
-    call's end mark to the second call's begin mark.
+    ``seconds``: the latencies of the pairs' second calls; ``clearings``: from the word that a pair's inputs are there
+    to the end of the first pass; ``openings``: from the opening of its gate to its first begin mark, the second pass
+    between; ``gaps``: from the first end mark to the second begin mark; ``tails``: from the second end mark to the mark
+    behind it.
     """
 
     latencies: list[float] = field(default_factory=list)
+    seconds: list[float] = field(default_factory=list)
+    clearings: list[float] = field(default_factory=list)
     openings: list[float] = field(default_factory=list)
     gaps: list[float] = field(default_factory=list)
+    tails: list[float] = field(default_factory=list)
 
     def add(self, other: BatchTimes) -> None:
-        self.latencies += other.latencies
-        self.openings += other.openings
-        self.gaps += other.gaps
+        for each in fields(self):
+            getattr(self, each.name).extend(getattr(other, each.name))
 
     def add_pair(self, seen: Seen, marks_us: float) -> None:
-        (begin, next_begin), end = seen.begins_ns, seen.ends_ns[0]
+        (begin, next_begin), (end, next_end) = seen.marks.begins_ns, seen.marks.ends_ns
         self.latencies.append(max(0.0, (end - begin) / 1e3 - marks_us))
+        self.seconds.append(max(0.0, (next_end - next_begin) / 1e3 - marks_us))
+        self.clearings.append((seen.cleared_ns - seen.published_ns) / 1e3)
         self.openings.append((begin - seen.opened_ns) / 1e3)
         self.gaps.append((next_begin - end) / 1e3)
+        self.tails.append((seen.marks.over_ns - next_end) / 1e3)
 
 
 def is_flushed(call: int) -> bool:
-    """Whether the runner flushes the cache between a call's gate and its begin mark."""
+    """Whether the runner clears the cache before a call."""
     return call % 2 == 0
 
 
@@ -85,6 +100,7 @@ class Batch:
     def __init__(self, runner: CudaRunner, content: BatchContent, order: list[int]) -> None:
         self.runner, self.content, self.order = runner, content, order
         self.proofs: dict[int, tuple[int, bytes]] = {}
+        self.passes: list[tuple[int, int]] = []  # (key, sum) of each pass over the flush region
 
     def run(self) -> BatchTimes:
         """Enqueue, publish, open, watch. Raises RunnerFailure, and SelfSynchronising where it cannot be enqueued."""
@@ -92,24 +108,23 @@ class Batch:
         size, token = len(order), secrets.randbits(62) | 1
         runner.page.reset()
         content.poison(order)
+        runner.target.flush()  # and waits: nothing of ours is left to do while the runner's grids hold the GPU
         self._enqueue(token)
+        runner.page.admit()
         times = BatchTimes()
         looked = set(random.sample(range(size // 2), min(LOOKS, size // 2)))
         for number, pair in enumerate(pairs(size)):
-            content.publish([order[call] for call in pair])
-            seen = open_pair(runner.target, runner.page, pair, token, runner.effort.call_timeout_s)
-            if seen is None:
-                runner.page.open_all()
-                self._surface_error()
-                raise RunnerFailure("timeout", f"calls did not finish within {runner.effort.call_timeout_s:g} s")
+            slots = [order[call] for call in pair]
+            seen = self._open(pair, token, slots)
             if number in looked:
-                content.look(order[random.choice(pair)])
+                content.look(random.choice(slots))
                 if pair.stop < size:
                     content.look_untouched(order[pair.stop])
             times.add_pair(seen, runner.empty_us)
             self.proofs.update({
-                order[call]: (seed, proof) for call, seed, proof in zip(pair, seen.seeds, seen.proofs, strict=True)
+                slot: (seed, proof) for slot, seed, proof in zip(slots, seen.seeds, seen.marks.proofs, strict=True)
             })
+            self.passes += zip(seen.keys, seen.sums, strict=True)
         runner.session.request({"op": "idle"}, "idle", timeout_s=runner.effort.call_timeout_s)
         return times
 
@@ -117,6 +132,7 @@ class Batch:
         """Every call's proof, look, inputs, guards and coverage; the outputs of ``slots`` against references."""
         content = self.content
         content.check_untouched()
+        self._check_passes()
         content.check_proofs(self.proofs)
         content.check_looks()
         content.check_all(self.order)
@@ -141,6 +157,46 @@ class Batch:
             runner.page.open_all()
             raise RunnerFailure("error", f"kernel_launch returned {answer['status']}"[:200])
 
+    def _open(self, pair: range, token: int, slots: list[int]) -> Seen:
+        runner = self.runner
+        timeout_s = runner.effort.call_timeout_s
+        try:
+            seen = open_pair(
+                runner.target, runner.page, pair, token, timeout_s, lambda: self.content.publish(slots)
+            )
+        except StillRunning:
+            self._accuse_of_staying()
+        if seen is None:
+            runner.page.open_all()
+            self._surface_error()
+            raise RunnerFailure("timeout", f"calls did not finish within {timeout_s:g} s")
+        return seen
+
+    def _accuse_of_staying(self) -> NoReturn:
+        """Unless it is an error of the device that keeps the grid away."""
+        self.runner.page.open_all()
+        failure = RunnerFailure("timeout", "the GPU did not become free between two calls")
+        try:
+            self._surface_error()
+        except RunnerFailure as said:
+            if said.kind != "timeout":
+                raise
+            failure = said
+        self.content.measurement.findings.fail(
+            CheckName.STEADY_WORK, "the kernel leaves something running on the GPU when its call is over"
+        )
+        raise failure
+
+    def _check_passes(self) -> None:
+        """What the grids said they read must be what is there: then they cleared the cache."""
+        chosen = random.sample(self.passes, min(CHECKED_PASSES, len(self.passes)))
+        expected = self.runner.target.region.sums([key for key, _ in chosen])
+        if expected != [said for _, said in chosen]:
+            self.content.measurement.findings.fail(
+                CheckName.STEADY_WORK,
+                "the memory that clears the cache was not read before a call: it was tampered with",
+            )
+
     def _surface_error(self) -> None:
         """A device error shows at the next synchronise; a hang does not answer at all."""
         self.runner.session.request({"op": "idle"}, "idle", timeout_s=self.runner.effort.call_timeout_s)
@@ -148,33 +204,37 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What the judge saw of one pair of calls: times on its own clock, and what each end mark carried."""
+    """What the judge saw of one pair of calls: times on its own clock, and what grids and marks carried."""
 
+    published_ns: int
+    cleared_ns: int
     opened_ns: int
-    begins_ns: list[int]
-    ends_ns: list[int]
+    marks: Marks
     seeds: list[int]
-    proofs: list[bytes]
+    keys: tuple[int, int]
+    sums: tuple[int, int]
 
 
-def open_pair(target: CudaTarget, page: DevicePage, pair: range, token: int, timeout_s: float) -> Seen | None:
-    """Let the calls of ``pair`` run on what has been published, and watch; None if they do not all answer in time.
+def open_pair(
+    target: CudaTarget, page: DevicePage, pair: range, token: int, timeout_s: float, publish: Callable[[], None]
+) -> Seen | None:
+    """Let the calls of ``pair`` run on what ``publish`` writes, and watch; None if they do not all answer in time.
 
-    Candidates and calibrations go through this same door, so that what it costs is in both.
+    Candidates and calibrations go through this same door, so that what it costs is in both. Raises StillRunning where
+    the GPU does not become free.
     """
+    if page.arrived(pair.start, token, ARRIVAL_S) is None:
+        raise StillRunning
+    publish()
+    target.finish_writing()
     seeds = [secrets.randbits(63) for _ in pair]
     for call, seed in zip(pair, seeds, strict=True):
         page.set_seed(call, seed)
-    target.flush()  # and waits: inputs and poison are where they belong from here on
-    _settle()
-    opened = page.open_gates(pair.stop)
-    seen = page.watch(pair, token, timeout_s)
-    return Seen(opened, *seen[:2], seeds, seen[2]) if seen else None
-
-
-def _settle() -> None:
-    """Spin for a moment nobody can foresee."""
-    low, high = SETTLE_NS
-    until = time.perf_counter_ns() + low + secrets.randbelow(high - low)
-    while time.perf_counter_ns() < until:
-        pass
+    keys = (secrets.randbits(64), secrets.randbits(64))
+    published = page.publish(pair.start, pair.stop, keys)
+    cleared = page.cleared(pair.start, token, timeout_s)
+    if cleared is None:
+        return None
+    opened = page.open_gates(pair.stop)  # at once: nobody must gain time in between
+    marks = page.watch(pair, token, timeout_s)
+    return Seen(published, cleared, opened, marks, seeds, keys, page.sums(pair.start)) if marks else None

@@ -2,8 +2,8 @@
 
 Fresh inputs for every call are made in memory the runner never maps, while the runner is idle and the GPU is ours;
 publishing is one copy. The same private copies later serve the references and tell whether an input was changed. Slots
-are handled many at a time, and nothing waits for the device that need not: beside a spinning gate a wait costs
-milliseconds.
+are handled many at a time. While the runner's grids hold the GPU only the copy engine is used: a kernel of ours would
+make the device switch between two contexts, which takes long and would go on while calls are timed.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class BatchContent:
         }
         self._patterns: dict[str, tuple[int, int]] = {}
         self._looks: dict[int, list[tuple[Parameter, int, torch.Tensor]]] = {}
-        self._early: list[tuple[Parameter, torch.Tensor]] = []
+        self._early: list[tuple[Parameter, int, torch.Tensor]] = []
 
     # -- before the calls ------------------------------------------------------------------------------------------
 
@@ -83,32 +83,31 @@ class BatchContent:
             for p in self.inputs:
                 self.buffers.data(p, slot).copy_(self._private[p.name][slot])
 
-    # -- while the runner waits at a gate --------------------------------------------------------------------------
+    # -- between two pairs of calls: by the copy engine alone ----------------------------------------------------------
 
     def look(self, slot: int) -> None:
-        """Fetch a random piece of a call's outputs at once, by the copy engine, which needs no turn on the GPU."""
-        looks = []
-        for p in self.outputs:
-            size = min(p.nbytes, LOOK_BYTES)
-            begin = self.verifier.draw_seed() % (p.nbytes - size + 1)
-            host = torch.empty(size, dtype=torch.uint8, pin_memory=self._device.type == "cuda")
-            host.copy_(self.buffers.data(p, slot)[begin : begin + size], non_blocking=True)
-            looks.append((p, begin, host))
+        """Fetch a random piece of a call's outputs at once."""
+        self._looks[slot] = [(p, *self._fetch(p, slot)) for p in self.outputs]
         if self._device.type == "cuda":
             torch.cuda.current_stream().synchronize()
-        self._looks[slot] = looks
 
     def look_untouched(self, slot: int) -> None:
-        """Note whether a call whose inputs do not exist yet has written anything; told by :meth:`check_untouched`."""
-        for p in self.judged:
-            written = (as_bits(self.buffers.view(p, slot)) != self._patterns[p.name][0]).any()
-            self._early.append((p, written))
+        """Fetch a random piece of the outputs of a call whose inputs do not exist yet; see :meth:`check_untouched`."""
+        self._early += [(p, *self._fetch(p, slot)) for p in self.judged]
+
+    def _fetch(self, p: Parameter, slot: int) -> tuple[int, torch.Tensor]:
+        """(first byte, content) of a random piece of an output, whole elements; there after the next wait."""
+        size = min(p.nbytes, LOOK_BYTES)
+        begin = self.verifier.draw_seed() % (p.nbytes - size + 1) // p.dtype.itemsize * p.dtype.itemsize
+        host = torch.empty(size, dtype=torch.uint8, pin_memory=self._device.type == "cuda")
+        host.copy_(self.buffers.data(p, slot)[begin : begin + size], non_blocking=True)
+        return begin, host
 
     # -- after the calls -------------------------------------------------------------------------------------------
 
     def check_untouched(self) -> None:
-        for p, written in self._early:
-            if bool(written):
+        for p, _begin, host in self._early:
+            if bool((as_bits(host.view(p.dtype)) != self._patterns[p.name][0]).any()):
                 self.measurement.findings.fail(
                     CheckName.FRESH_EVERY_CALL,
                     f"output {p.name!r} of a call was written before the call's inputs existed",

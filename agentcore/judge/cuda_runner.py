@@ -15,7 +15,7 @@ import torch
 from agentcore.judge.cuda_batches import Batch, BatchTimes, SelfSynchronising
 from agentcore.judge.cuda_buffers import CudaBuffers
 from agentcore.judge.cuda_content import BatchContent
-from agentcore.judge.gaps import hidden_work
+from agentcore.judge.gaps import Around
 from agentcore.judge.layout import Layout
 from agentcore.judge.measurement import Effort, FirstCall, Measurement, Verifier
 from agentcore.judge.one_by_one import time_one_by_one
@@ -57,7 +57,7 @@ class CudaRunner:
         self.session = target.session(sandbox, language.value, artifact, self.page, effort.memory_bytes)
         try:
             path = artifact / language.source_name if artifact.is_dir() else artifact
-            self.empty_us = target.empty_marks(self.session, self.page, OWN_MARK_BATCHES)
+            self.empty_us, self.empty = target.empty(self.session, self.page, OWN_MARK_BATCHES)
             self.session.request(
                 {"op": "load", "language": language.value, "path": str(path)}, "loaded",
                 timeout_s=effort.first_call_timeout_s,
@@ -170,7 +170,7 @@ class CudaRunner:
             measurement.samples_us = times.latencies
         self._judge_gaps(content, order, times)
         if not measurement.findings.failed:
-            self._echo(content, order)
+            self._echo(content, order, interquartile_mean(times.latencies))
 
     def _is_narrow(self, measurement: Measurement) -> bool:
         reached = estimate(measurement.samples_us, resamples=60)
@@ -185,21 +185,29 @@ class CudaRunner:
         return batch.verify(random.sample(order, sample))
 
     def _judge_gaps(self, content: BatchContent, order: list[int], times: BatchTimes) -> None:
-        """What lies between the calls must take what it takes without a candidate. One odd batch convicts nobody."""
-        expected = self.calibration.expected(sum(p.nbytes for p in content.outputs))
-        wrong, line = hidden_work(times, expected)
-        if wrong:
+        """What lies around the calls must take what it takes without a candidate. One odd batch convicts nobody, but
+        what was found in the end is charged.
+        """
+        given, written = (sum(p.nbytes for p in parameters) for parameters in (content.inputs, content.outputs))
+        expected = self.calibration.expected(given, written, self.empty)
+        around = Around.of(times, expected)
+        if around.wrong():
             again = BatchTimes()
             for _ in range(self.effort.batches):
                 if not self._fresh(content, order, again, SAMPLED_CALLS):
                     return
-            wrong, line = hidden_work(again, expected)
-            content.measurement.samples_us = times.latencies + again.latencies
-        content.measurement.findings.record(CheckName.STEADY_WORK, not wrong, "; ".join([*wrong, line]))
+            around = Around.of(again, expected)
+            times.add(again)
+        charge_us = max(around.charge(), Around.of(times, expected).charge())
+        content.measurement.samples_us = [latency + charge_us for latency in times.latencies]
+        wrong = around.wrong()
+        content.measurement.findings.record(CheckName.STEADY_WORK, not wrong, "; ".join([*wrong, around.line()]))
 
-    def _echo(self, content: BatchContent, order: list[int]) -> None:
-        """What a cache of results would answer from memory. A time that looks like one is taken twice."""
-        findings, fresh = content.measurement.findings, interquartile_mean(content.measurement.samples_us)
+    def _echo(self, content: BatchContent, order: list[int], fresh: float) -> None:
+        """What a cache of results would answer from memory. A time that looks like one, against the ``fresh`` one with
+        nothing charged (µs), is taken twice.
+        """
+        findings = content.measurement.findings
         for _ in range(2):
             repeated = self._repeated(content, order)
             if repeated is None:

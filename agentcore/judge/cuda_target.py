@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import time
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from cuda.bindings import driver as cu
 
 from agentcore.judge.cuda_batches import BatchTimes, enqueue_request, open_pair, pairs
 from agentcore.judge.cuda_buffers import CudaBuffers, check
+from agentcore.judge.cuda_region import FlushRegion
 from agentcore.judge.device_page import DevicePage
 from agentcore.judge.gaps import Expected
 from agentcore.judge.layout import Layout, Parameter
@@ -33,21 +35,31 @@ from agentcore.vocabulary import HardwareName, Language
 GATE_SOURCE = Path(__file__).resolve().parent / "gate.cu"
 CALIBRATION_CALLS, CALIBRATION_BATCHES = 16, 4
 CANARY_TRIES, CANARY_USUAL = 5, 1.25
+COPY_TRIES = 50
 TOUCHED_BYTES = (1 << 16, 1 << 20, 1 << 23, 1 << 25, 1 << 27)
 
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """What lies around calls without a candidate, by the bytes they write; measured in a runner that never loads one.
+    """What lies around calls without a candidate, by the bytes copied to and written by each; measured in a runner that
+    never loads one. ``copy_us``: what copying next to nothing takes the judge.
 
-    The marks themselves differ by some tenths of a µs between two runners: CudaTarget.empty_marks.
+    Marks, and how long a gate takes to open, differ by some tenths of a µs between two runners: CudaTarget.empty.
     """
 
     after: dict[int, Expected]
+    copy_us: float
 
-    def expected(self, output_bytes: int) -> Expected:
-        """What to expect after a call that wrote ``output_bytes``: what the next larger size measured showed."""
-        larger = [size for size in self.after if size >= output_bytes]
+    def expected(self, input_bytes: int, output_bytes: int, empty: Expected) -> Expected:
+        """What to expect around a call: what the next larger sizes showed, and this runner's ``empty`` calls."""
+        written = self._of(output_bytes)
+        return Expected(
+            opening=empty.opening, gap=written.gap, tail=written.tail, clearing=self._of(input_bytes).clearing,
+            longer=written.longer, longest=self.after[max(self.after)].longer,
+        )
+
+    def _of(self, nbytes: int) -> Expected:
+        larger = [size for size in self.after if size >= nbytes]
         return self.after[min(larger) if larger else max(self.after)]
 
 
@@ -65,9 +77,9 @@ class CudaTarget:
         self.index = int(os.environ.get("KERNELYARD_GPU_INDEX", "0"))
         self.telemetry = Telemetry(self.index)
         self.l2_bytes = torch.cuda.get_device_properties(0).L2_cache_size
-        self.flush_bytes = 2 * self.l2_bytes
-        self._flush = torch.zeros(self.flush_bytes // 4, dtype=torch.float32, device="cuda")
+        self._flush = torch.zeros(2 * self.l2_bytes // 4, dtype=torch.float32, device="cuda")
         self.gate = gate_cubin(hardware, cache_dir)
+        self.region = FlushRegion(self.gate, 2 * self.l2_bytes)
         self._calibrations: dict[str, Calibration] = {}
         self._page: DevicePage | None = None
         self._best_canary_us = float("inf")
@@ -77,15 +89,17 @@ class CudaTarget:
         return self.telemetry.device["device_uuid"]
 
     def flush(self) -> None:
-        """Read twice the L2 through from the judge's own context: what it has just written leaves the cache.
+        """Wait, and read twice the L2 through from the judge's own context: what it wrote leaves the cache."""
+        self.finish_writing()
+        self._flush.sum()
+        torch.cuda.synchronize()
 
-        Lines that a candidate asked to be kept lose that privilege first.
-        """
+    def finish_writing(self) -> None:
+        """Wait for what the judge has begun; then no line of the L2 is kept longer than others, whoever asked."""
+        torch.cuda.synchronize()
         (code,) = cu.cuCtxResetPersistingL2Cache()
         if code != cu.CUresult.CUDA_ERROR_NOT_SUPPORTED:
             check((code,))
-        self._flush.sum()
-        torch.cuda.synchronize()
 
     def page(self) -> DevicePage:
         """The page of flags, cleared. One for all runners and the calibration: where it lies in the host's memory moves
@@ -144,8 +158,8 @@ class CudaTarget:
         )
         try:
             session.request(
-                {"op": "hello", "gate": str(self.gate), "flush_bytes": self.flush_bytes}, "ready", timeout_s=60,
-                descriptors=[page.descriptor],
+                {"op": "hello", "gate": str(self.gate), **self.region.hello()}, "ready", timeout_s=60,
+                descriptors=[page.descriptor, self.region.memory.descriptor],
             )
         except BaseException:
             session.close()
@@ -169,34 +183,56 @@ class CudaTarget:
                     size: Expected.of(_marks(self, session, page, size, "touch", CALIBRATION_BATCHES))
                     for size in TOUCHED_BYTES
                 }
-            self._calibrations[sandbox.kind] = Calibration(expected)
+            self._calibrations[sandbox.kind] = Calibration(expected, self._copy_us())
         return self._calibrations[sandbox.kind]
 
-    def empty_marks(self, session: RunnerSession, page: DevicePage, batches: int) -> float:
-        """What a begin and an end mark with nothing between them cost in a runner that has loaded nothing yet, µs."""
-        return interquartile_mean(_marks(self, session, page, TOUCHED_BYTES[0], "none", batches).latencies)
+    def empty(self, session: RunnerSession, page: DevicePage, batches: int) -> tuple[float, Expected]:
+        """What a begin and an end mark with nothing between them cost in a runner that has loaded nothing yet, µs, and
+        what lies around them there.
+        """
+        times = _marks(self, session, page, TOUCHED_BYTES[0], "none", batches)
+        return interquartile_mean(times.latencies), Expected.of(times)
+
+    def _copy_us(self) -> float:
+        """The least that copying a few bytes on the device takes, waiting included."""
+        here, there = (torch.zeros(256, dtype=torch.uint8, device=self.torch_device) for _ in range(2))
+        best = float("inf")
+        for _ in range(COPY_TRIES):
+            begun = time.perf_counter_ns()
+            there.copy_(here)
+            self.finish_writing()
+            best = min(best, (time.perf_counter_ns() - begun) / 1e3)
+        return best
 
 
 def _marks(
     target: CudaTarget, session: RunnerSession, page: DevicePage, size: int, kind: str, batches: int
 ) -> BatchTimes:
-    """The times of some batches of calls that do nothing, or write ``size`` bytes each; needs no kernel loaded."""
+    """The times of some batches of calls that do nothing, or write ``size`` bytes each, after the judge has copied as
+    much to each; needs no kernel loaded.
+    """
     layout = Layout([Parameter("x", "output", (size // 4,), torch.float32, "float32")], CALIBRATION_CALLS)
     buffers = CudaBuffers(layout)
+    source = torch.zeros(size, dtype=torch.uint8, device=target.torch_device)
     times = BatchTimes()
+
+    def publish(pair: range) -> None:
+        for slot in pair:
+            buffers.data(layout.parameters[0], slot).copy_(source)
+
     try:
         session.share(buffers, writable_inputs=False, timeout_s=30)
         for token in range(1, batches + 2):
             page.reset()
+            target.flush()
             session.request(enqueue_request(list(range(CALIBRATION_CALLS)), kind, token), "enqueued", timeout_s=30)
+            page.admit()
             for pair in pairs(CALIBRATION_CALLS):
-                for slot in pair:
-                    buffers.data(layout.parameters[0], slot).zero_()
-                seen = open_pair(target, page, pair, token, 10)
+                seen = open_pair(target, page, pair, token, 10, partial(publish, pair))
                 if seen is None:
                     page.open_all()
                     raise RuntimeError("calibration: the device did not answer within 10 s")
-                if token > 1:  # the first batch loads the kernels
+                if token > 1:  # the first batch warms up
                     times.add_pair(seen, 0.0)
             session.request({"op": "idle"}, "idle", timeout_s=30)
     finally:

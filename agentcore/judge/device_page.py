@@ -6,6 +6,7 @@ import mmap
 import os
 import struct
 import time
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -13,6 +14,18 @@ import numpy.typing as npt
 from agentcore.judge.runner import pages
 
 WordArray = npt.NDArray[np.uint32]
+
+
+@dataclass(frozen=True, slots=True)
+class Marks:
+    """What appeared of some calls: times (ns) of begin and end marks and of the mark behind the last, and each proof as
+    it was at its end mark.
+    """
+
+    begins_ns: list[int]
+    ends_ns: list[int]
+    over_ns: int
+    proofs: list[bytes]
 
 
 class DevicePage:
@@ -23,29 +36,60 @@ class DevicePage:
         os.ftruncate(self.descriptor, pages.DEVICE_PAGE_BYTES)
         self._mapping = mmap.mmap(self.descriptor, pages.DEVICE_PAGE_BYTES)
         self._words = memoryview(self._mapping).cast("Q")
-        self._marks = pages.MARK_OFFSET // 8
+        self._marks, self._held = pages.MARK_OFFSET // 8, pages.HELD_OFFSET // 8
+        self._next_key = (pages.KEY_OFFSET // 8 + 1, 0)
 
     def reset(self) -> None:
         """Close every gate and forget every mark and proof."""
         self._mapping[:] = bytes(pages.DEVICE_PAGE_BYTES)
 
+    def admit(self) -> None:
+        """Let the stream come as far as its first grid that holds the GPU; once everything is enqueued."""
+        self._words[pages.DEVICE_ADMITTED] = 1
+
+    def arrived(self, call: int, token: int, timeout_s: float) -> int | None:
+        """When every block of the grid before ``call`` was on its multiprocessor (ns); None if not in time."""
+        return self._appears(self._held + pages.HELD_WORDS * call, token, timeout_s)
+
+    def publish(self, call: int, through: int, keys: tuple[int, int]) -> int:
+        """Say that the inputs of the first ``through`` calls are there; the time just before, in ns.
+
+        ``keys`` are those of the sums that the grid before ``call`` is to give; told one by one, as they are needed.
+        """
+        at = pages.KEY_OFFSET // 8 + 2 * call
+        self._words[at] = keys[0]
+        self._next_key = (at + 1, keys[1])
+        published = time.perf_counter_ns()
+        self._words[pages.DEVICE_PUBLISHED] = through
+        return published
+
+    def cleared(self, call: int, token: int, timeout_s: float) -> int | None:
+        """When the first pass of the grid before ``call`` was over (ns); None if not in time."""
+        return self._appears(self._held + pages.HELD_WORDS * call + 1, token, timeout_s)
+
+    def sums(self, call: int) -> tuple[int, int]:
+        """What both passes of the grid before ``call`` read, by its own account."""
+        at = self._held + pages.HELD_WORDS * call + 2
+        return self._words[at], self._words[at + 1]
+
     def open_gates(self, through: int) -> int:
         """Let the first ``through`` calls run; the time just before, in ns."""
+        at, key = self._next_key
+        self._words[at] = key
         opened = time.perf_counter_ns()
-        self._words[0] = through
+        self._words[pages.DEVICE_GATE] = through
         return opened
 
     def open_all(self) -> None:
-        self._words[0] = pages.GATE_OPEN
+        for word in (pages.DEVICE_ADMITTED, pages.DEVICE_PUBLISHED, pages.DEVICE_GATE):
+            self._words[word] = pages.GATE_OPEN
 
     def set_seed(self, call: int, seed: int) -> None:
         """Where call's proof will look; written only after the call was enqueued."""
         struct.pack_into("<Q", self._mapping, pages.SEED_OFFSET + 8 * call, seed)
 
-    def watch(
-        self, calls: range, token: int, timeout_s: float
-    ) -> tuple[list[int], list[int], list[bytes]] | None:
-        """Spin until every call's begin and end marks show ``token``: their times (ns) and each proof as it was then.
+    def watch(self, calls: range, token: int, timeout_s: float) -> Marks | None:
+        """Spin until every call's begin and end marks show ``token``, and the mark behind the last.
 
         None if they did not all appear in time.
         """
@@ -64,7 +108,16 @@ class DevicePage:
                 times.append(clock())
             at = pages.PROOF_OFFSET + size * call
             proofs.append(mapping[at : at + size])
-        return begins, ends, proofs
+        over = self._appears(pages.OVER_OFFSET // 8 + calls.stop - 1, token, timeout_s)
+        return None if over is None else Marks(begins, ends, over, proofs)
+
+    def _appears(self, position: int, token: int, timeout_s: float) -> int | None:
+        words, clock = self._words, time.perf_counter_ns
+        limit = clock() + int(timeout_s * 1e9)
+        while words[position] != token:
+            if clock() > limit:
+                return None
+        return clock()
 
     def post_call(self, slot: int, sequence: int) -> None:
         """The word to call, for a runner that serves one call at a time."""

@@ -1,59 +1,128 @@
 """What lies around the counted calls of a GPU batch: as much as without a candidate, or work is hidden there.
 
-A candidate may write its own marks where and when it likes, but every counted call lies between two distances that only
-the judge's own kernels should fill. Compared with a calibration in a runner that never loaded a candidate. Before a
-counted call everything else has finished and the cache has been cleared by the judge, so that no write-back of earlier
-results excuses a late begin.
+A candidate may write its own marks where and when it likes, but everything from the opening of a pair's gate to the
+mark behind its second call is watched, and only the judge's own kernels should fill what is not the calls. What takes
+longer than without a candidate is charged to the counted call, beyond what is free; what takes much longer is held
+against the kernel. Before a pair everything else has finished and nothing is dirty in the cache, so that no write-back
+excuses a late begin.
+
+What is hidden before the first begin mark, or behind the first end mark, is work of the counted call. What was moved
+into the second call makes that longer by as much as it makes the first shorter, so that half the difference is charged;
+and half of what comes behind the second, where the second's own work may have been moved to make room.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from agentcore.judge.cuda_batches import BatchTimes
 from agentcore.judge.statistics import interquartile_mean
 
-HIDDEN_GAP_US, HIDDEN_ALWAYS_US, HIDDEN_OPENING_US, HIDDEN_RATIO = 1.0, 2.0, 6.0, 0.02
-"""How late a pair's second begin mark may be after the first end mark, how late every first begin mark may be after its
-gate opened, and how late they may be on average, since a gate is slow to open at times; µs, and a share of the call's
-own time on top."""
-FLUSH_SHARE = 0.8
+FREE_US, FREE_SHARE = 1.5, 0.01
+"""How much later everything together may come before it is charged: µs, and a share of the call's own time. On an H200
+a runner's begin marks came 0.4 to 2.4 µs late, end to begin 0.0 to 0.7 µs, under harness version 2
+(tests/data/h200)."""
+LATE_OPENING_US, LATE_GAP_US, LATE_TAIL_US, LATE_SHARE = 4.0, 1.0, 2.0, 0.02
+"""How late the first begin mark after the opening, the second after the first end mark, and the mark behind the second
+end mark may be; µs, and a share of the call's own time on top."""
+LONGER_US, LONGER_SHARE = 2.0, 0.05
+"""How much longer than the first a second call may take, beyond what a call of plain writes does: it finds the cache
+full of what the first has written, which has to be written back."""
+CLEARING_US, CLEARING_SHARE = 15.0, 0.25
+"""How much longer than without a candidate the first clearing may take."""
+FLUSH_SHARE = 0.9
 """How much of what a gate's opening and a flush take without a candidate must be seen."""
 
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """Without a candidate, around a call that wrote as many bytes; µs, named as in BatchTimes."""
+    """Without a candidate, around calls that were given and wrote as many bytes; µs, named as in BatchTimes.
+
+    ``longer``: by how much the second call took longer; ``longest``: the same where calls write more than the cache
+    holds.
+    """
 
     opening: float
     gap: float
+    tail: float
+    clearing: float
+    longer: float = 0.0
+    longest: float = 0.0
 
     @classmethod
     def of(cls, times: BatchTimes) -> Expected:
-        return cls(interquartile_mean(times.openings), interquartile_mean(times.gaps))
+        longer = max(0.0, _longer(times))
+        return cls(
+            interquartile_mean(times.openings), interquartile_mean(times.gaps), interquartile_mean(times.tails),
+            interquartile_mean(times.clearings), longer, longer,
+        )
 
 
-def hidden_work(times: BatchTimes, expected: Expected) -> tuple[list[str], str]:
-    """(what is wrong, one line saying how late marks were). ``times`` must hold at least one pair."""
-    share = HIDDEN_RATIO * interquartile_mean(times.latencies)
-    opening = interquartile_mean(times.openings)
-    late, always = opening - expected.opening, min(times.openings) - expected.opening
-    after = interquartile_mean(times.gaps) - expected.gap
-    wrong: list[str] = []
-    if after > HIDDEN_GAP_US + share:
-        wrong.append(f"the next begin mark comes {after:.2f} µs late after an end mark: work is hidden behind it")
-    if late > HIDDEN_OPENING_US + share or always > HIDDEN_ALWAYS_US + share:
-        wrong.append(
-            f"begin marks come {late:.2f} µs late, {always:.2f} µs at least, after a gate opens: work is hidden before"
-            " them"
+@dataclass(frozen=True, slots=True)
+class Around:
+    """How much later than expected what lies around the counted calls came, µs; ``first`` is their own time."""
+
+    expected: Expected
+    first: float
+    clearing: float
+    opening: float
+    gap: float
+    longer: float
+    tail: float
+
+    @classmethod
+    def of(cls, times: BatchTimes, expected: Expected) -> Around:
+        """Middles over the pairs, deaf to the few that were disturbed. ``times`` must hold at least one pair."""
+
+        def late(values: Sequence[float], usual: float) -> float:
+            return interquartile_mean(values) - usual
+
+        return cls(
+            expected=expected, first=interquartile_mean(times.latencies),
+            clearing=late(times.clearings, expected.clearing), opening=late(times.openings, expected.opening),
+            gap=late(times.gaps, expected.gap), longer=_longer(times), tail=late(times.tails, expected.tail),
         )
-    if opening < FLUSH_SHARE * expected.opening:
-        wrong.append(
-            f"clearing the cache before a call took {opening:.1f} µs, without a candidate {expected.opening:.1f} µs: it"
-            " was tampered with"
+
+    def charge(self) -> float:
+        """What is to be added to every counted call, µs: 0 for an honest kernel."""
+        moved = max(0.0, self.longer - self.expected.longer) + max(0.0, self.tail)
+        found = max(0.0, self.opening) + max(0.0, self.gap) + moved / 2
+        return max(0.0, found - FREE_US - FREE_SHARE * self.first)
+
+    def wrong(self) -> list[str]:
+        """What no honest kernel does, a sentence each."""
+        share, usual = LATE_SHARE * self.first, self.expected
+        # A call cannot leave more dirty than it had time to write.
+        longer = LONGER_US + LONGER_SHARE * self.first + min(self.first, max(usual.longer, usual.longest))
+        found = [
+            (self.gap > LATE_GAP_US + share,
+             f"the next begin mark comes {self.gap:.2f} µs late after an end mark: work is hidden behind it"),
+            (self.opening > LATE_OPENING_US + share,
+             f"begin marks come {self.opening:.2f} µs late after a gate opens: work is hidden before them"),
+            (self.longer > longer,
+             f"the second call of a pair takes {self.longer:.2f} µs longer than the first: work is moved there"),
+            (self.tail > LATE_TAIL_US + share,
+             f"what follows a pair comes {self.tail:.2f} µs late: work is hidden behind its end"),
+            (self.clearing > CLEARING_US + CLEARING_SHARE * usual.clearing,
+             f"clearing the cache of new inputs took {self.clearing:.1f} µs longer than without a candidate: work is"
+             " hidden there"),
+            (self.opening < (FLUSH_SHARE - 1) * usual.opening,
+             f"clearing the cache before a call took {-self.opening:.1f} µs less than without a candidate: it was"
+             " tampered with"),
+        ]
+        return [sentence for fails, sentence in found if fails]
+
+    def line(self) -> str:
+        """Everything in one line, for the check's message."""
+        charge = self.charge()
+        return (
+            f"against the calibration: gate to begin mark {self.opening:+.2f} µs, end mark to next begin mark"
+            f" {self.gap:+.2f} µs, second call {self.longer - self.expected.longer:+.2f} µs, behind it"
+            f" {self.tail:+.2f} µs, clearing {self.clearing:+.1f} µs"
+            + (f"; {charge:.2f} µs are charged to every call" if charge else "")
         )
-    line = (
-        f"against the calibration: gate to begin mark {late:+.2f} µs, at least {always:+.2f} µs, end mark to next begin"
-        f" mark {after:+.2f} µs"
-    )
-    return wrong, line
+
+
+def _longer(times: BatchTimes) -> float:
+    return interquartile_mean([second - first for first, second in zip(times.latencies, times.seconds, strict=True)])

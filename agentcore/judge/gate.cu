@@ -1,5 +1,6 @@
-// The judge's own device code, loaded by the runner beside a candidate: the gate that holds a call back, the read that
-// clears the L2 cache, and the marks that say when a call began and ended.
+// The judge's own device code, loaded by the runner beside a candidate: the gates that hold calls back, the grid that
+// keeps every multiprocessor busy while inputs come into being and clears the L2 cache, and the marks that say when a
+// call began and ended.
 //
 // ky_end also carries 64 words of the call's outputs at positions drawn from a seed that the judge writes only after
 // the call was enqueued. Work that is still under way when the mark appears shows up as poison in that proof.
@@ -8,6 +9,7 @@ typedef unsigned long long u64;
 typedef unsigned int u32;
 
 #define KY_MAX_OUTPUTS 8
+#define KY_BLOCK 1024
 
 struct Outputs {
     u64 address[KY_MAX_OUTPUTS];
@@ -30,15 +32,123 @@ extern "C" __global__ void ky_gate(const volatile u64* gate, u64 threshold, cons
     *seed_here = *seed;
 }
 
-// Reads, never writes: what a candidate left dirty is written back, and nothing dirty is left behind.
-extern "C" __global__ void ky_flush(const float4* buffer, u64 count, float* sink) {
-    float sum = 0.0f;
-    const u64 stride = (u64)gridDim.x * blockDim.x;
-    for (u64 i = blockIdx.x * (u64)blockDim.x + threadIdx.x; i < count; i += stride) {
-        const float4 v = __ldcg(buffer + i);
-        sum += v.x + v.y + v.z + v.w;
+// A thread's part of the keyed sum of a region: for every pair of words the 64-bit product of the words, each under its
+// half of the key, folded. No part of it can be worked out before the key is known, so whoever gives the sum has read
+// every word. The sum is the same in whatever order and by however many threads.
+__device__ static u32 keyed_part(const uint4* region, u64 count, u64 key, u64 first, u64 stride) {
+    const u32 low = (u32)key, high = (u32)(key >> 32);
+    u32 sum = 0;
+#pragma unroll 4
+    for (u64 i = first; i < count; i += stride) {
+        const uint4 v = __ldcg(region + i);
+        const u64 p = (u64)(v.x ^ low) * (v.y ^ high), q = (u64)(v.z ^ low) * (v.w ^ high);
+        sum += ((u32)p ^ (u32)(p >> 32)) + ((u32)q ^ (u32)(q >> 32));
     }
-    if (sum == 12345.678f) *sink = sum;  // never true of zeros; keeps the loads alive
+    return sum;
+}
+
+// The sum over the block's threads, in its first one. A barrier must lie between two uses.
+__device__ static u32 block_sum(u32 part) {
+    __shared__ u32 parts[32];
+    const u32 warp = __reduce_add_sync(0xFFFFFFFFu, part);
+    if (threadIdx.x % 32 == 0) parts[threadIdx.x / 32] = warp;
+    __syncthreads();
+    u32 sum = 0;
+    if (threadIdx.x == 0)
+        for (u32 w = 0; w < blockDim.x / 32; ++w) sum += parts[w];
+    return sum;
+}
+
+// What the blocks of one ky_clear share, in device memory; zero between two launches but for `go` and the keys.
+struct Hold {
+    u64 go;  // stamp of the launch plus the last step that all blocks may take
+    u64 key[2];
+    u32 arrived, done[2], sum[2];
+};
+
+// What the host reads and writes of one ky_clear, in the page.
+struct Held {
+    u64 arrived, cleared, sum[2];
+};
+
+// Fills every multiprocessor, as many threads as they hold, from before the inputs of a pair of calls come into being
+// until the first of them begins: meanwhile nothing else of this context can run. That all blocks have arrived says that
+// nothing did. Two passes over a region of twice the cache: the first, when the inputs are there, writes back what is
+// dirty and leaves nothing of them in the cache; the second, after the gate's opening, takes the time it always takes.
+// The last block to finish writes the begin mark, and only then do the others leave their multiprocessors.
+extern "C" __global__ void __launch_bounds__(KY_BLOCK, 2)
+    ky_clear(const volatile u64* published, const volatile u64* gate, u64 threshold, const volatile u64* keys,
+             const volatile u64* seed, u64* seed_here, const uint4* region, u64 count, Hold* hold,
+             volatile Held* held, volatile u64* mark, u64 value) {
+    __shared__ u64 key;
+    const u64 stamp = value * 1024 + threshold * 4;
+    volatile Hold* const seen = hold;
+    if (threadIdx.x == 0 && atomicAdd(&hold->arrived, 1u) == gridDim.x - 1) {
+        seen->arrived = 0;
+        __threadfence_system();
+        held->arrived = value;
+    }
+    for (u32 pass = 0; pass < 2; ++pass) {
+        if (threadIdx.x == 0) {
+            if (blockIdx.x == 0) {
+                const volatile u64* const awaited = pass ? gate : published;
+                while (*awaited < threshold) {
+                }
+                __threadfence_system();
+                seen->key[pass] = keys[pass];
+                if (pass == 0) *seed_here = *seed;
+                __threadfence();
+                seen->go = stamp + pass + 1;
+            } else {
+                // Steps follow each other without a pause where gates are open already, so that one may be missed.
+                while (seen->go - (stamp + pass + 1) > 2) {
+                }
+            }
+            __threadfence();
+            key = seen->key[pass];
+        }
+        __syncthreads();
+        const u64 first = blockIdx.x * (u64)blockDim.x + threadIdx.x;
+        const u32 sum = block_sum(keyed_part(region, count, key, first, (u64)gridDim.x * blockDim.x));
+        if (threadIdx.x == 0) {
+            atomicAdd(&hold->sum[pass], sum);
+            __threadfence();
+            if (atomicAdd(&hold->done[pass], 1u) == gridDim.x - 1) {
+                __threadfence();
+                const u32 total = seen->sum[pass];
+                seen->sum[pass] = 0;
+                seen->done[pass] = 0;
+                if (pass == 0) {
+                    held->sum[0] = total;
+                    __threadfence_system();
+                    held->cleared = value;
+                } else {
+                    *mark = value;
+                    held->sum[1] = total;
+                    seen->go = stamp + 3;
+                }
+            }
+        }
+    }
+    if (threadIdx.x == 0)
+        while (seen->go != stamp + 3) {
+        }
+    __syncthreads();
+}
+
+// The keyed sum alone, for the judge to check what ky_clear said.
+extern "C" __global__ void __launch_bounds__(KY_BLOCK, 2)
+    ky_sum(const uint4* region, u64 count, u64 key, u32* result) {
+    const u64 first = blockIdx.x * (u64)blockDim.x + threadIdx.x;
+    const u32 sum = block_sum(keyed_part(region, count, key, first, (u64)gridDim.x * blockDim.x));
+    if (threadIdx.x == 0) atomicAdd(result, sum);
+}
+
+// Clears the cache before a call whose time is only claimed: reads, never writes.
+extern "C" __global__ void ky_flush(const uint4* region, u64 count, u32* sink) {
+    const u64 first = blockIdx.x * (u64)blockDim.x + threadIdx.x;
+    const u32 sum = keyed_part(region, count, 0, first, (u64)gridDim.x * blockDim.x);
+    if (sum == 0x12345678u) *sink = sum;  // keeps the loads alive
 }
 
 extern "C" __global__ void ky_begin(volatile u64* mark, u64 value) { *mark = value; }

@@ -1,8 +1,8 @@
 """Timing a GPU kernel that waits for the device inside its call, and so cannot be enqueued behind a gate.
 
-One call at a time on the judge's wall clock, from the word to call until the answer; launching and waiting included.
-The inputs of a call come into being just before it, when everything earlier has answered, and the judge itself clears
-the cache in between. Nothing is subtracted, so that there is nothing to inflate.
+One call at a time on the judge's wall clock, launching and waiting included, after the judge has cleared the cache. The
+clock starts before the call's inputs come into being, so that whatever is done with them is inside; only what copying
+next to nothing takes without a candidate is taken off. Large inputs therefore cost the kernel the time of their copy.
 """
 
 from __future__ import annotations
@@ -48,11 +48,12 @@ def time_one_by_one(runner: CudaRunner, content: BatchContent) -> None:
 
 def _call(runner: CudaRunner, content: BatchContent, slot: int) -> float:
     content.look_untouched(slot)
-    content.publish([slot])
     runner.target.flush()
     runner.sequence += 1
     timeout_s = runner.effort.call_timeout_s
     begun = time.perf_counter_ns()
+    content.publish([slot])
+    runner.target.finish_writing()
     runner.page.post_call(slot, runner.sequence)
     limit = begun + int(timeout_s * 1e9)
     while not runner.page.answered(runner.sequence):
@@ -63,4 +64,4 @@ def _call(runner: CudaRunner, content: BatchContent, slot: int) -> float:
             raise RunnerFailure("error", "the kernel failed in a call")
     elapsed_us = (time.perf_counter_ns() - begun) / 1e3
     content.look(slot)
-    return elapsed_us
+    return max(0.0, elapsed_us - runner.calibration.copy_us)

@@ -17,6 +17,7 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
+from agentcore.judge import cuda_batches
 from agentcore.judge.cuda_batches import Batch, BatchTimes
 from agentcore.judge.cuda_content import BatchContent
 from agentcore.judge.cuda_runner import CudaRunner
@@ -40,6 +41,7 @@ class Device(threading.Thread):
 
     def __init__(self, bench: BenchWithoutGpu, request: dict[str, Any]) -> None:
         super().__init__(daemon=True)
+        self.ended = False
         self.bench, self.request = bench, request
 
     def run(self) -> None:
@@ -50,11 +52,15 @@ class Device(threading.Thread):
         return None
 
     def _call(self, number: int, slot: int) -> None:
-        bench, mapping = self.bench, self.bench.page._mapping
-        if bench.early:
-            bench.compute(slot)
-        while bench.page._words[0] < number + 1:
+        bench, mapping, words = self.bench, self.bench.page._mapping, self.bench.page._words
+        if number % 2 == 0 and not self._clear(number, slot):
+            self.ended = True
+        if self.ended:
+            return
+        while words[pages.DEVICE_GATE] < number + 1:
             time.sleep(0)
+        if number % 2 == 0:
+            self._pass(number, 1)
         (seed,) = struct.unpack_from("<Q", mapping, pages.SEED_OFFSET + 8 * number)
         self._mark(number, 0)
         if not bench.late:
@@ -65,6 +71,32 @@ class Device(threading.Thread):
         self._mark(number, 1)
         if bench.late:
             bench.compute(slot)
+        if number % 2:
+            words[pages.OVER_OFFSET // 8 + number] = self.request["token"]
+
+    def _clear(self, number: int, slot: int) -> bool:
+        """The first half of ky_clear: there, told that inputs are, through with a pass. False if it stays away."""
+        bench, words, held = self.bench, self.bench.page._words, pages.HELD_OFFSET // 8 + pages.HELD_WORDS * number
+        while not words[pages.DEVICE_ADMITTED]:
+            time.sleep(0)
+        if number and bench.stays:
+            return False
+        if bench.early:
+            bench.compute(slot)
+        words[held] = self.request["token"]
+        while words[pages.DEVICE_PUBLISHED] < number + 1:
+            time.sleep(0)
+        if bench.gone:
+            return False
+        self._pass(number, 0)
+        words[held + 1] = self.request["token"]
+        return True
+
+    def _pass(self, number: int, which: int) -> None:
+        words = self.bench.page._words
+        key = words[pages.KEY_OFFSET // 8 + 2 * number + which]
+        said = self.bench.sums([key])[0] ^ (self.bench.lazy and which)
+        words[pages.HELD_OFFSET // 8 + pages.HELD_WORDS * number + 2 + which] = said
 
     def _mark(self, number: int, which: int) -> None:
         self.bench.page._words[pages.MARK_OFFSET // 8 + 2 * number + which] = self.request["token"]
@@ -83,7 +115,9 @@ class Device(threading.Thread):
 
 
 class BenchWithoutGpu:
-    """A runner as Batch sees one. ``late`` computes behind the end mark, ``early`` before the inputs exist."""
+    """A runner as Batch sees one. ``late`` computes behind the end mark, ``early`` before the inputs exist; ``lazy``
+    does not read what it says it read before a begin mark; ``stays`` never leaves the GPU after its first pair.
+    """
 
     def __init__(self, root: Path) -> None:
         problem = load_problem(write_problem(root / "problem", DOUBLE, [workload(axes={"n": 500})]))
@@ -91,12 +125,15 @@ class BenchWithoutGpu:
         self.buffers = HostBuffers(Layout.of(problem, problem.workloads[0], verifier.scalars(), SLOTS))
         self.content = BatchContent(self.buffers, verifier, Measurement())
         self.page = DevicePage()
-        self.late = self.early = self.gone = False
+        self.late = self.early = self.lazy = self.stays = self.gone = False
         self.skipped: int | None = None
         self.device: Device | None = None
         self.sequence, self.empty_us = 0, 0.0
         self.effort = Effort(call_timeout_s=5)
-        self.target = SimpleNamespace(flush=lambda: None)
+        self.calibration = SimpleNamespace(copy_us=0.0)
+        self.target = SimpleNamespace(
+            flush=lambda: None, finish_writing=lambda: None, region=SimpleNamespace(sums=self.sums)
+        )
         self.session = SimpleNamespace(
             post=self._post, answer=lambda *_a, **_k: {"status": 0}, request=self._request, pending=lambda: False,
             ended=lambda: False,
@@ -110,6 +147,10 @@ class BenchWithoutGpu:
         assert request["op"] == "idle" and self.device is not None
         self.device.join(5)
         return {}
+
+    @staticmethod
+    def sums(keys: list[int]) -> list[int]:
+        return [key % 1_000_003 for key in keys]
 
     def compute(self, slot: int) -> None:
         if slot != self.skipped:
@@ -151,8 +192,9 @@ def test_an_honest_batch_is_opened_pair_by_pair_verified_and_timed(bench: BenchW
     times, verified = run(bench, order)
     assert verified and bench.content.measurement.findings.verdict() is Verdict.PASSED
     assert bench.content.measurement.verified_calls == SLOTS
-    assert len(times.latencies) == len(times.openings) == len(times.gaps) == SLOTS // 2
-    assert all(us > 0 for us in times.openings + times.gaps)
+    around = [times.latencies, times.seconds, times.clearings, times.openings, times.gaps, times.tails]
+    assert [len(samples) for samples in around] == [SLOTS // 2] * 6
+    assert all(us > 0 for us in times.clearings + times.openings + times.gaps + times.tails)
 
 
 def test_inputs_of_a_pair_do_not_exist_before_the_pair_ahead_has_answered(bench: BenchWithoutGpu) -> None:
@@ -187,10 +229,66 @@ def test_writing_before_the_inputs_exist_is_found(bench: BenchWithoutGpu) -> Non
     assert not verified and CheckName.FRESH_EVERY_CALL in bench.failing()
 
 
+def test_inputs_are_written_only_when_the_whole_gpu_is_held_and_no_gate_opens_before_the_cache_is_clear(
+    bench: BenchWithoutGpu
+) -> None:
+    seen: list[tuple[bool, int]] = []
+    publish, opened = bench.content.publish, bench.page.open_gates
+
+    def held(call: int, which: int) -> bool:
+        return bench.page._words[pages.HELD_OFFSET // 8 + pages.HELD_WORDS * call + which] != 0
+
+    def publishing(slots: list[int]) -> None:
+        call = 2 * len(seen)
+        seen.append((held(call, 0) and not held(call, 1), bench.page._words[pages.DEVICE_PUBLISHED]))
+        publish(slots)
+
+    def opening(through: int) -> int:
+        assert held(through - 2, 1)
+        return opened(through)
+
+    bench.content.publish, bench.page.open_gates = publishing, opening  # type: ignore[method-assign,assignment]
+    run(bench, list(range(SLOTS)))
+    assert seen == [(True, 0), (True, 2), (True, 4), (True, 6)]
+
+
+def test_a_pass_over_the_flush_region_that_was_not_made_is_found(
+    bench: BenchWithoutGpu, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cuda_batches, "CHECKED_PASSES", SLOTS)
+    bench.lazy = True
+    _, verified = run(bench, list(range(SLOTS)))
+    assert not verified and bench.failing() == {CheckName.STEADY_WORK}
+
+
+def test_what_stays_on_the_gpu_between_calls_is_found(
+    bench: BenchWithoutGpu, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cuda_batches, "ARRIVAL_S", 0.1)
+    bench.stays = True
+    bench.content.draw(range(SLOTS))
+    with pytest.raises(RunnerFailure, match="did not become free"):
+        bench.batch(list(range(SLOTS))).run()
+    assert bench.failing() == {CheckName.STEADY_WORK}
+
+
+def test_a_device_error_that_keeps_the_grid_away_is_no_cheat(
+    bench: BenchWithoutGpu, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def failing(*_a: object, **_k: object) -> dict[str, Any]:
+        raise RunnerFailure("error", "CUDA_ERROR_ILLEGAL_ADDRESS")
+
+    monkeypatch.setattr(cuda_batches, "ARRIVAL_S", 0.1)
+    bench.stays, bench.session.request = True, failing
+    bench.content.draw(range(SLOTS))
+    with pytest.raises(RunnerFailure, match="ILLEGAL_ADDRESS"):
+        bench.batch(list(range(SLOTS))).run()
+    assert not bench.failing()
+
+
 def test_a_device_that_does_not_answer_is_a_timeout(bench: BenchWithoutGpu) -> None:
     bench.effort = Effort(call_timeout_s=0.2)
-    bench._post = lambda request: None  # type: ignore[method-assign]
-    bench.session.post = bench._post
+    bench.gone = True
     bench.session.request = lambda *_a, **_k: {}
     bench.content.draw(range(SLOTS))
     with pytest.raises(RunnerFailure, match=r"did not finish within 0\.2 s"):
@@ -204,6 +302,18 @@ def test_calls_one_by_one_are_each_verified_and_the_first_round_does_not_count(b
     rounds = bench.effort.batches + 1
     assert measurement.verified_calls == rounds * SLOTS and len(measurement.samples_us) == (rounds - 1) * SLOTS
     assert all(us > 0 for us in measurement.samples_us) and bench.sequence == rounds * SLOTS
+
+
+def test_the_clock_of_a_call_by_itself_starts_before_its_inputs_exist(bench: BenchWithoutGpu) -> None:
+    publish: Callable[..., None] = bench.content.publish
+
+    def slow(slots: list[int]) -> None:
+        time.sleep(0.004)
+        publish(slots)
+
+    bench.content.publish = slow  # type: ignore[method-assign]
+    time_one_by_one(cast(CudaRunner, bench), bench.content)
+    assert all(us > 4000 for us in bench.content.measurement.samples_us)
 
 
 def test_an_answer_without_the_work_is_found_one_by_one(bench: BenchWithoutGpu) -> None:

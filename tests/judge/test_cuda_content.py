@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 
+from agentcore.judge import cuda_content
 from agentcore.judge.cuda_content import BatchContent
 from agentcore.judge.device_page import proof_positions
 from agentcore.judge.host_buffers import HostBuffers
@@ -144,6 +145,8 @@ def test_writing_before_the_inputs_exist_is_found(content: BatchContent) -> None
     content.check_untouched()
     assert not failed(content)
     content.results(3)["k"][1000] = 0
+    content.check_untouched()
+    assert not failed(content)  # what counts is how it was when it was looked at
     content.look_untouched(3)
     content.check_untouched()
     assert failed(content) == {CheckName.FRESH_EVERY_CALL}
@@ -197,3 +200,16 @@ def test_an_answer_from_memory_to_a_near_duplicate_is_found(content: BatchConten
     for name, tensor in content.results(2).items():
         tensor.copy_(stale[name])
     assert not content.check_echo([1, 2], base) and failed(content) == {CheckName.FRESH_EVERY_CALL}
+
+
+@pytest.mark.parametrize("size", [4, 7, 64, 1000])
+def test_a_piece_of_an_output_holds_whole_elements_and_lies_inside(
+    content: BatchContent, size: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cuda_content, "LOOK_BYTES", size // 4 * 4)
+    batch(content)
+    y = content.outputs[0]
+    for _ in range(20):
+        begin, host = content._fetch(y, 2)
+        assert begin % 4 == 0 and len(host) == size // 4 * 4 and begin + len(host) <= y.nbytes
+        assert torch.equal(host, content.buffers.data(y, 2)[begin : begin + len(host)])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 from collections.abc import Iterator
 
@@ -50,22 +51,42 @@ def test_positions_of_one_seed_tell_nothing_about_the_next() -> None:
 
 
 def test_gates_open_up_to_a_call_and_reset_closes_them(page: DevicePage) -> None:
+    page.admit()
+    page.publish(4, 6, (11, 22))
+    keys = pages.KEY_OFFSET // 8 + 8
+    assert page._words[pages.DEVICE_ADMITTED] == 1 and page._words[pages.DEVICE_PUBLISHED] == 6
+    assert page._words[pages.DEVICE_GATE] == 0 and page._words[keys] == 11 and page._words[keys + 1] == 0
     page.open_gates(7)
-    assert page._words[0] == 7
+    assert page._words[pages.DEVICE_GATE] == 7 and page._words[keys + 1] == 22
     page.open_all()
-    assert page._words[0] >= pages.MAX_CALLS
+    for word in (pages.DEVICE_GATE, pages.DEVICE_ADMITTED, pages.DEVICE_PUBLISHED):
+        assert page._words[word] >= pages.MAX_CALLS
     page.set_seed(3, 2**63 - 1)
     page.reset()
     assert not any(page._words)
 
 
-def test_seeds_marks_and_proofs_do_not_overlap(page: DevicePage) -> None:
-    for call in range(pages.MAX_CALLS):
-        page.set_seed(call, 2**63 - 1)
-    assert page._words[0] == 0
-    assert not any(page._words[pages.MARK_OFFSET // 8 :])
-    assert 16 * pages.MAX_CALLS <= pages.PROOF_OFFSET - pages.MARK_OFFSET
-    assert 8 * pages.MAX_CALLS <= pages.MARK_OFFSET - pages.SEED_OFFSET
+def test_nothing_in_the_page_overlaps() -> None:
+    words = [pages.DEVICE_GATE, pages.DEVICE_SLOT, pages.DEVICE_SEQUENCE, pages.DEVICE_ADMITTED, pages.DEVICE_PUBLISHED]
+    areas = [(8 * word, 8) for word in words] + [
+        (offset, size * pages.MAX_CALLS) for offset, size in (
+            (pages.SEED_OFFSET, 8), (pages.OVER_OFFSET, 8), (pages.MARK_OFFSET, 16),
+            (pages.HELD_OFFSET, 8 * pages.HELD_WORDS), (pages.KEY_OFFSET, 16),
+            (pages.PROOF_OFFSET, 4 * pages.PROOF_WORDS),
+        )
+    ]
+    areas.sort()
+    assert all(begin + size <= after for (begin, size), (after, _) in itertools.pairwise(areas))
+    assert areas[-1][0] + areas[-1][1] <= pages.DEVICE_PAGE_BYTES
+
+
+def test_what_a_grid_says_is_read_where_the_device_writes_it(page: DevicePage) -> None:
+    held = pages.HELD_OFFSET // 8 + 4 * pages.HELD_WORDS
+    assert page.arrived(4, 9, 0.01) is None and page.cleared(4, 9, 0.01) is None
+    page._words[held], page._words[held + 2], page._words[held + 3] = 9, 5, 6
+    assert page.arrived(4, 9, 0.01) is not None and page.cleared(4, 9, 0.01) is None
+    page._words[held + 1] = 9
+    assert page.cleared(4, 9, 0.01) is not None and page.sums(4) == (5, 6)
 
 
 def test_watching_ends_when_every_mark_shows_the_token_and_keeps_each_proof_as_it_was(page: DevicePage) -> None:
@@ -77,13 +98,15 @@ def test_watching_ends_when_every_mark_shows_the_token_and_keeps_each_proof_as_i
             at = pages.PROOF_OFFSET + 4 * pages.PROOF_WORDS * call
             page._mapping[at : at + 4 * pages.PROOF_WORDS] = np.full(pages.PROOF_WORDS, call, np.uint32).tobytes()
             mark(page, call, 1, token)
+        page._words[pages.OVER_OFFSET // 8 + 2] = token
 
     worker = threading.Thread(target=device)
     worker.start()
     seen = page.watch(range(3), token, timeout_s=5)
     worker.join()
     assert seen is not None
-    begins, ends, proofs = seen
+    begins, ends, proofs = seen.begins_ns, seen.ends_ns, seen.proofs
+    assert seen.over_ns >= ends[-1]
     assert all(b <= e for b, e in zip(begins, ends, strict=True)) and ends == sorted(ends)
     assert [set(np.frombuffer(p, np.uint32).tolist()) for p in proofs] == [{0}, {1}, {2}]
 
@@ -92,3 +115,4 @@ def test_marks_of_another_token_do_not_count(page: DevicePage) -> None:
     for which in (0, 1):
         mark(page, 0, which, 41)
     assert page.watch(range(1), 42, timeout_s=0.05) is None
+    assert page.watch(range(1), 41, timeout_s=0.05) is None  # the mark behind it is missing

@@ -14,9 +14,10 @@ import kernel  # type: ignore[import-not-found]
 import pages  # type: ignore[import-not-found]
 from driver import Driver, packed  # type: ignore[import-not-found]
 
-FLUSH_GRID, FLUSH_BLOCK = 528, 512
+BLOCK = 1024
 MAX_OUTPUTS = 8
-KERNELS = ("ky_gate", "ky_flush", "ky_begin", "ky_end", "ky_touch")
+HOLD_BYTES = 64
+KERNELS = ("ky_gate", "ky_clear", "ky_flush", "ky_begin", "ky_end", "ky_touch")
 
 
 class Outputs(ctypes.Structure):
@@ -37,17 +38,24 @@ class _View:
 class _CallLaunches:
     """The parameters of the judge's own kernels around a batch's call of one number, packed once."""
 
-    def __init__(self, target: DeviceTarget, index: int) -> None:
+    def __init__(self, target: DeviceTarget, index: int, threshold: int | None = None) -> None:
         page, seed = target.page_device, c_void_p(target.seeds + 8 * index)
         mark = page + pages.MARK_OFFSET + 16 * index
         proof = page + pages.PROOF_OFFSET + 4 * pages.PROOF_WORDS * index
-        self.gate, keep_gate = packed(
-            c_void_p(page + pages.GATE_OFFSET), c_ulonglong(index + 1), c_void_p(page + pages.SEED_OFFSET + 8 * index),
-            seed,
+        seed_word = c_void_p(page + pages.SEED_OFFSET + 8 * index)
+        gate = c_void_p(page + 8 * pages.DEVICE_GATE)
+        opens_at = c_ulonglong(index + 1 if threshold is None else threshold)
+        self.gate, keep_gate = packed(gate, opens_at, seed_word, seed)
+        self.clear, keep_clear = packed(
+            c_void_p(page + 8 * pages.DEVICE_PUBLISHED), gate, opens_at,
+            c_void_p(page + pages.KEY_OFFSET + 16 * index), seed_word, seed, c_void_p(target.region),
+            c_ulonglong(target.region_bytes // 16), c_void_p(target.hold),
+            c_void_p(page + pages.HELD_OFFSET + 8 * pages.HELD_WORDS * index), c_void_p(mark), target.token,
         )
         self.begin, keep_begin = packed(c_void_p(mark), target.token)
         self._end, keep_end = packed(Outputs(), seed, c_void_p(proof), c_void_p(mark + 8), target.token)
-        self._keep = (keep_gate, keep_begin, keep_end)
+        self.over, keep_over = packed(c_void_p(page + pages.OVER_OFFSET + 8 * index), target.token)
+        self._keep = (keep_gate, keep_clear, keep_begin, keep_end, keep_over)
 
     def end(self, outputs: Outputs) -> Any:
         """The end mark's parameters for the call's slot; the driver copies them at the launch."""
@@ -76,19 +84,34 @@ class DeviceTarget:
         self.driver.use_primary_context()
         self.stream = self.driver.stream()
         self.functions = self.driver.functions(Path(request["gate"]).read_bytes(), KERNELS)
-        self.flush_bytes = int(request["flush_bytes"])
-        self.flush_buffer = self.driver.allocate(self.flush_bytes)
+        self.clear_grid, self.region_bytes = int(request["clear_grid"]), int(request["region_bytes"])
+        self.region = self.driver.import_buffer(descriptors[1], int(request["region_size"]), False)
         self.sink = self.driver.allocate(256)
+        self.hold = self.driver.allocate(HOLD_BYTES)
         self.seeds = self.driver.allocate(8 * pages.MAX_CALLS)
         self.page = mmap.mmap(descriptors[0], pages.DEVICE_PAGE_BYTES)
-        os.close(descriptors[0])
+        for descriptor in descriptors:
+            os.close(descriptor)
         base = ctypes.addressof(ctypes.c_char.from_buffer(self.page))
         self.page_device = self.driver.register_host(base, pages.DEVICE_PAGE_BYTES)
         self.words = memoryview(self.page).cast("Q")
         self.flush_parameters, self.keep = packed(
-            c_void_p(self.flush_buffer), c_ulonglong(self.flush_bytes // 16), c_void_p(self.sink)
+            c_void_p(self.region), c_ulonglong(self.region_bytes // 16), c_void_p(self.sink)
         )
+        self._load_kernels()
         return {"op": "ready"}
+
+    def _load_kernels(self) -> None:
+        """Run every kernel of ours once, behind no gate: loading one may wait for the device."""
+        launches, functions, outputs = _CallLaunches(self, 0, threshold=0), self.functions, Outputs()
+        touched, _alive = packed(c_void_p(self.sink), c_ulonglong(1))
+        self.driver.launch(functions["ky_gate"], 1, 1, self.stream, launches.gate)
+        self.driver.launch(functions["ky_clear"], self.clear_grid, BLOCK, self.stream, launches.clear)
+        self.driver.launch(functions["ky_flush"], self.clear_grid, BLOCK, self.stream, self.flush_parameters)
+        self.driver.launch(functions["ky_begin"], 1, 1, self.stream, launches.begin)
+        self.driver.launch(functions["ky_touch"], 1, 1, self.stream, touched)
+        self.driver.launch(functions["ky_end"], 1, pages.PROOF_WORDS, self.stream, launches.end(outputs))
+        self._synchronize()
 
     def do_load(self, request: dict[str, Any], descriptors: list[int]) -> dict[str, Any]:
         self.is_python = request["language"] not in ("cuda", "none")
@@ -188,24 +211,32 @@ class DeviceTarget:
         return {"op": "warm", "status": 0}
 
     def do_enqueue(self, request: dict[str, Any], descriptors: list[int]) -> dict[str, Any]:
-        """[gate][flush?][begin][call][end] for every slot named; nothing runs until the judge opens the gate.
+        """[gate][clear, or gate and begin][call][end][over?] for every slot named; nothing runs until the judge admits
+        it.
 
-        ``flush`` holds one flag per call. ``kind`` is ``call``, or for calibration ``none`` or ``touch``.
+        ``flush`` holds one flag per call: ky_clear, which is gate, flush and begin mark in one, and an ``over`` mark
+        behind the call that has none. ``kind`` is ``call``, or for calibration ``none`` or ``touch``.
         """
         driver, functions, stream, kind = self.driver, self.functions, self.stream, request["kind"]
         gate, begin, end = (functions[name] for name in ("ky_gate", "ky_begin", "ky_end"))
         self.token.value = request["token"]
+        admit, _alive = packed(
+            c_void_p(self.page_device + 8 * pages.DEVICE_ADMITTED), c_ulonglong(1),
+            c_void_p(self.page_device + pages.SEED_OFFSET), c_void_p(self.seeds),
+        )
         status = 0
         gc.disable()  # a collection in between would be time that nobody measures
         with self._streams():
+            driver.launch(gate, 1, 1, stream, admit)
             for index, (slot, flush) in enumerate(zip(request["slots"], request["flush"], strict=True)):
                 while index >= len(self.launches):
                     self.launches.append(_CallLaunches(self, len(self.launches)))
                 launches, outputs = self.launches[index], self.outputs[slot]
-                driver.launch(gate, 1, 1, stream, launches.gate)
                 if flush:
-                    driver.launch(functions["ky_flush"], FLUSH_GRID, FLUSH_BLOCK, stream, self.flush_parameters)
-                driver.launch(begin, 1, 1, stream, launches.begin)
+                    driver.launch(functions["ky_clear"], self.clear_grid, BLOCK, stream, launches.clear)
+                else:
+                    driver.launch(gate, 1, 1, stream, launches.gate)
+                    driver.launch(begin, 1, 1, stream, launches.begin)
                 if kind == "call":
                     status = status or self.calls[slot]()
                 elif kind == "touch":
@@ -213,6 +244,8 @@ class DeviceTarget:
                         pointers, _alive = packed(c_void_p(outputs.address[k]), c_ulonglong(outputs.words[k]))
                         driver.launch(functions["ky_touch"], 264, 256, stream, pointers)
                 driver.launch(end, 1, pages.PROOF_WORDS, stream, launches.end(outputs))
+                if not flush:
+                    driver.launch(begin, 1, 1, stream, launches.over)
         gc.enable()
         return {"op": "enqueued", "status": status}
 
@@ -231,17 +264,17 @@ class DeviceTarget:
             for index, (slot, (begin, end)) in enumerate(zip(request["slots"], events, strict=True)):
                 if request["gated"]:
                     pointers, _alive = packed(
-                        c_void_p(self.page_device + pages.GATE_OFFSET), c_ulonglong(index + 1),
+                        c_void_p(self.page_device + 8 * pages.DEVICE_GATE), c_ulonglong(index + 1),
                         c_void_p(self.page_device + pages.SEED_OFFSET), c_void_p(self.seeds),
                     )
                     self.driver.launch(self.functions["ky_gate"], 1, 1, self.stream, pointers)
                 self.driver.launch(
-                    self.functions["ky_flush"], FLUSH_GRID, FLUSH_BLOCK, self.stream, self.flush_parameters
+                    self.functions["ky_flush"], self.clear_grid, BLOCK, self.stream, self.flush_parameters
                 )
                 self.driver.call("cuEventRecord", begin, c_void_p(self.stream))
                 self.calls[slot]()
                 self.driver.call("cuEventRecord", end, c_void_p(self.stream))
-                self.words[0] = index + 1
+                self.words[pages.DEVICE_GATE] = index + 1
                 self._synchronize()
         return {"op": "claim", "latencies_us": [self.driver.elapsed_us(*pair) for pair in events]}
 

@@ -24,15 +24,25 @@ REPLY_ARMED = 3
 
 HOST_PAGE_BYTES = 4096
 
-# device page (pinned, mapped into the GPU): the gate is its first word; for kernels that are called one at a time
+# device page (pinned, mapped into the GPU), as 64-bit words: the gate, that is how many calls may begin; for kernels
+# that are called one at a time, slot and sequence; whether the batch may start at all, which is once it is enqueued;
+# how many calls' inputs are there
+DEVICE_GATE = 0
 DEVICE_SLOT = 1
 DEVICE_SEQUENCE = 2
-# and as byte offsets
-GATE_OFFSET = 0
+DEVICE_ADMITTED = 3
+DEVICE_PUBLISHED = 4
+# and as byte offsets. By call: the seed of its proof; two marks (begin, end); what ky_clear says (HELD_WORDS); the keys
+# of its two passes; one mark behind a pair, at its second call's place; the proof
 SEED_OFFSET = 4096
+OVER_OFFSET = 6144
 MARK_OFFSET = 8192
+HELD_OFFSET = 10240
+KEY_OFFSET = 14336
 PROOF_OFFSET = 16384
 DEVICE_PAGE_BYTES = PROOF_OFFSET + MAX_CALLS * PROOF_WORDS * 4
+HELD_WORDS = 4
+"""arrived (every block is there), cleared (the first pass is over), and both passes' keyed sums."""
 GATE_OPEN = (1 << 63) - 1
 """A gate value above every threshold: the watchdog's 'let everything through'."""
 

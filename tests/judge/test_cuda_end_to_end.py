@@ -1,0 +1,228 @@
+"""The whole GPU path without a GPU: the real judge and the real runner in its sandbox, around a libcuda that runs the
+judge's own kernels, compiled from gate.cu, on host memory (fakecuda).
+
+What the judge thinks of times is not looked at here: a host with two cores is no device. That is for test_gpu.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from agentcore.judge import cuda_batches, cuda_runner, cuda_target, gaps
+from agentcore.judge.cuda_runner import CudaRunner
+from agentcore.judge.cuda_target import GATE_SOURCE, CudaTarget
+from agentcore.judge.host_buffers import HostBuffers, SharedMemory
+from agentcore.judge.measurement import Effort, Measurement, Verifier
+from agentcore.judge.session import RunnerFailure
+from agentcore.problems import load_problem
+from agentcore.problems.tensors import InputFactory
+from agentcore.sandbox import Sandbox
+from agentcore.vocabulary import CheckName, CheckStatus, HardwareName, Language
+from tests.judge.conftest import DOUBLE, workload, write_problem
+
+FAKE = Path(__file__).resolve().parent / "fakecuda"
+REGION_BYTES, GRID = 1 << 16, 2
+
+KERNEL = r"""
+#include <dlfcn.h>
+#include <unistd.h>
+#include <cstdint>
+#include <thread>
+extern "C" {
+extern const int ky_abi_version;
+const int ky_abi_version = 1;
+int ky_call(void* const* args, void* stream);
+}
+struct Call { const float* x; float* y; int64_t n; };
+static int calls = 0, launches = 0;
+template <typename T> T find(const char* name) {
+    return reinterpret_cast<T>(dlsym(dlopen("libcuda.so.1", RTLD_NOW), name));
+}
+static bool python(const char* source) {
+    const auto ensure = reinterpret_cast<int (*)()>(dlsym(RTLD_DEFAULT, "PyGILState_Ensure"));
+    const auto release = reinterpret_cast<void (*)(int)>(dlsym(RTLD_DEFAULT, "PyGILState_Release"));
+    const auto run = reinterpret_cast<int (*)(const char*)>(dlsym(RTLD_DEFAULT, "PyRun_SimpleString"));
+    const int state = ensure();
+    const bool done = run(source) == 0;
+    release(state);
+    return done;
+}
+static const char* const shrink =
+    "import gc\n"
+    "for thing in gc.get_objects():\n"
+    "    if type(thing).__name__ == 'DeviceTarget':\n"
+    "        thing.region_bytes = 4096\n"
+    "        thing.launches.clear()\n";
+static void wait() { find<int (*)()>("cuCtxSynchronize")(); }
+static void work(const Call& call) {
+    for (int64_t i = 0; i < call.n; ++i) call.y[i] = 2 * call.x[i];
+}
+static void twice(void* given) {
+    const Call call = *static_cast<Call*>(given);
+    BEFORE;
+    work(call);
+}
+int ky_call(void* const* args, void* stream) {
+    static const auto launch = find<int (*)(void*, void (*)(void*), void*)>("cuLaunchHostFunc");
+    auto* call = new Call{static_cast<const float*>(args[0]), static_cast<float*>(args[1]),
+                          *static_cast<const int64_t*>(args[2])};
+    const int status = launch(stream, twice, call);
+    LAUNCHED;
+    return status;
+}
+"""
+
+
+def keyed_sum(words: npt.NDArray[np.uint32], key: int) -> int:
+    """What keyed_part in gate.cu gives, written independently of it."""
+    halves = np.array([key & 0xFFFFFFFF, key >> 32], dtype=np.uint64)
+    masked = words.reshape(-1, 2).astype(np.uint64) ^ halves
+    product = masked[:, 0] * masked[:, 1]
+    return int(((product & np.uint64(0xFFFFFFFF)) ^ (product >> np.uint64(32))).sum()) & 0xFFFFFFFF
+
+
+class Region:
+    """The flush region in a memory file."""
+
+    def __init__(self) -> None:
+        self.memory = SharedMemory("region", REGION_BYTES, read_only=True)
+        self.content = np.random.default_rng(7).integers(0, 2**32, REGION_BYTES // 4, dtype=np.uint32)
+        self.memory.mapping[:REGION_BYTES] = self.content.tobytes()
+
+    def hello(self) -> dict[str, int]:
+        return {"clear_grid": GRID, "region_bytes": REGION_BYTES, "region_size": self.memory.size}
+
+    def sums(self, keys: list[int]) -> list[int]:
+        return [keyed_sum(self.content, key) for key in keys]
+
+
+class HostTarget(CudaTarget):
+    """The GPU target on host memory: everything that asks torch or the driver for a device is left out."""
+
+    torch_device = "cpu"
+
+    def __init__(self, gate: Path) -> None:
+        self.hardware, self.index, self.gate = HardwareName.H200, 0, gate
+        self.region = cast(Any, Region())
+        self._calibrations, self._page = {}, None
+        self.telemetry = cast(Any, SimpleNamespace(start=lambda: None))
+
+    def flush(self) -> None: ...
+    def finish_writing(self) -> None: ...
+
+    def canary_us(self) -> float:
+        return 1.0
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A directory with the fake libcuda and something to read as its cubin."""
+    compiler = shutil.which("g++")
+    if compiler is None:
+        pytest.skip("g++ is not on this host")
+    root = tmp_path_factory.mktemp("fakecuda")
+    root.chmod(0o755)
+    root.parent.chmod(0o755)
+    subprocess.run(
+        [compiler, "-std=c++17", "-O2", "-shared", "-fPIC", "-pthread", "-Wall", "-Werror", "-Wno-unknown-pragmas",
+         f'-DGATE_SOURCE="{GATE_SOURCE}"', str(FAKE / "libcuda.cpp"), "-o", str(root / "libcuda.so.1")],
+        check=True,
+    )
+    (root / "gate.cubin").write_bytes(b"not read by the fake")
+    return root
+
+
+class Yard:
+    def __init__(self, root: Path, library: Path, sandbox: Sandbox) -> None:
+        self.root, self.sandbox = root, sandbox
+        self.target = HostTarget(library / "gate.cubin")
+        problem = load_problem(write_problem(root / "problem", DOUBLE, [workload(axes={"n": 500})]))
+        self.verifier = Verifier(problem, InputFactory(problem, "cpu"), problem.workloads[0])
+
+    def measure(self, *, before: str = "", launched: str = "") -> Measurement:
+        """What the judge finds out about a kernel with a meddling host function or launch."""
+        source = self.root / "kernel.cpp"
+        source.write_text(KERNEL.replace("BEFORE;", before).replace("LAUNCHED;", launched))
+        artifact = self.root / "kernel.so"
+        flags = ["-std=c++17", "-O1", "-shared", "-fPIC", "-pthread"]
+        subprocess.run(["g++", *flags, str(source), "-o", str(artifact)], check=True)
+        chosen = Effort(batches=1, device_budget_s=0.0, precision=1.0, call_timeout_s=20)
+        with cast(CudaRunner, self.target.start(self.sandbox, Language.CUDA, artifact, chosen)) as runner:
+            return runner.measure(self.verifier)
+
+
+@pytest.fixture
+def yard(
+    tmp_path: Path, library: Path, sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch
+) -> Yard:
+    tmp_path.chmod(0o755)
+    monkeypatch.setenv("LD_LIBRARY_PATH", str(library))
+    monkeypatch.setattr("torch.cuda.synchronize", lambda: None)
+    for module in (cuda_target, cuda_runner):
+        monkeypatch.setattr(module, "CudaBuffers", HostBuffers)
+    monkeypatch.setattr(cuda_target, "TOUCHED_BYTES", (1 << 12,))
+    monkeypatch.setattr(cuda_target, "CALIBRATION_BATCHES", 1)
+    monkeypatch.setattr(cuda_target, "CALIBRATION_CALLS", 4)
+    monkeypatch.setattr(cuda_runner, "OWN_MARK_BATCHES", 1)
+    monkeypatch.setattr(cuda_runner, "MAX_SLOTS", 6)
+    monkeypatch.setattr(cuda_batches, "ARRIVAL_S", 20.0)
+    monkeypatch.setattr(cuda_batches, "WATCHDOG_S", 1.0)
+    monkeypatch.setattr(gaps.Around, "wrong", lambda _self: [])
+    monkeypatch.setattr(gaps.Around, "charge", lambda _self: 0.0)
+    return Yard(tmp_path, library, sandbox)
+
+
+def failing(measurement: Measurement) -> set[CheckName]:
+    """Without the two that compare times."""
+    timed = {CheckName.CLOCK_AGREES, CheckName.QUIET_DEVICE}
+    return {c.name for c in measurement.findings.checks() if c.status is CheckStatus.FAIL} - timed
+
+
+def test_an_honest_kernel_goes_all_the_way_and_every_pass_over_the_region_is_proven(
+    yard: Yard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[int] = []
+    sums: Callable[[list[int]], list[int]] = yard.target.region.sums
+    monkeypatch.setattr(cuda_batches, "CHECKED_PASSES", 100)
+    monkeypatch.setattr(yard.target.region, "sums", lambda keys: seen.append(len(keys)) or sums(keys))
+    measurement = yard.measure()
+    assert not failing(measurement), [c for c in measurement.findings.checks() if c.status is CheckStatus.FAIL]
+    assert measurement.method == "gated" and len(measurement.samples_us) == 3
+    assert len(measurement.claimed_us) == 6
+    assert seen and set(seen) == {6}  # two passes for each of three pairs, one batch and the echoes
+
+
+def test_every_gate_opened_at_once_lets_everything_through(yard: Yard) -> None:
+    """As the watchdog does for a kernel that waits for the device inside its call; it is timed call by call then."""
+    measurement = yard.measure(launched="wait();")
+    assert not failing(measurement), [c for c in measurement.findings.checks() if c.status is CheckStatus.FAIL]
+    assert measurement.method == "wall" and len(measurement.samples_us) == 6
+    steady = next(c for c in measurement.findings.checks() if c.name is CheckName.STEADY_WORK)
+    assert steady.status is CheckStatus.SKIP
+
+
+def test_a_runner_that_reads_less_than_the_region_cannot_give_its_sum(yard: Yard) -> None:
+    measurement = yard.measure(launched="static const bool patched = python(shrink); (void)patched;")
+    assert failing(measurement) == {CheckName.STEADY_WORK}
+    assert "was not read" in measurement.findings.message()
+
+
+def test_work_that_ends_behind_the_end_mark_is_found(yard: Yard) -> None:
+    measurement = yard.measure(
+        before="if (++calls > 2) { std::thread([call] { usleep(3000); work(call); }).detach(); return; }"
+    )
+    assert failing(measurement) >= {CheckName.COMPLETE_ON_TIME}
+
+
+def test_a_failing_launch_opens_the_gates_and_says_so(yard: Yard) -> None:
+    with pytest.raises(RunnerFailure, match="kernel_launch returned 7"):
+        yard.measure(launched="if (++launches > 4) return 7;")
