@@ -2,7 +2,7 @@
 
 import torch
 
-CHUNK = 64
+CHUNK = 256
 
 
 def make_inputs(axes_and_scalars: dict, device: torch.device) -> dict[str, torch.Tensor]:

@@ -22,7 +22,9 @@ CASES = {
     "rmsnorm_h4096": [({"tokens": 3}, None)],
     "fused_add_rmsnorm_h4096": [({"tokens": 3}, None)],
     "swiglu_gate_i14336": [({"tokens": 2}, None)],
+    "rmsnorm_backward_h4096": [({"tokens": 1}, None), ({"tokens": 5}, None)],
     "rope_gqa_h32_kv8_d128": [({"tokens": 3}, None)],
+    "swiglu_backward_i14336": [({"tokens": 2}, None)],
     "layernorm_modulation_h3072": [({"batch": 2, "seq": 3}, None)],
     "cross_entropy_v128256": [({"tokens": 1}, None)],
     "softmax_softcap": [
@@ -48,7 +50,9 @@ FORCED = {
     "rmsnorm_h4096": [{"SPREAD_UP_TO": "0"}],
     "fused_add_rmsnorm_h4096": [{"SPREAD_UP_TO": "0"}],
     "swiglu_gate_i14336": [{"SPREAD_UP_TO": "0"}],
+    "rmsnorm_backward_h4096": [{"MOST_BLOCKS": "2", "ROWS_PER_BLOCK": "1"}],
     "rope_gqa_h32_kv8_d128": [{"SPREAD_UP_TO": "0"}],
+    "swiglu_backward_i14336": [{"SPREAD_UP_TO": "0"}],
     "layernorm_modulation_h3072": [{"SPREAD_UP_TO": "0"}],
     "gemm_bf16_llama8b": [{"USE_WARPGROUPS": "0"}],
 }

@@ -6,6 +6,7 @@
 
 #pragma once
 
+#include <atomic>
 #include <cassert>
 #include <cmath>
 #include <cstddef>
@@ -238,6 +239,8 @@ inline float __shfl_xor_sync(unsigned, float value, int mask) {
     own.words[0] = __float_as_uint(value);
     return __uint_as_float(emulator::meet_warp(own)[emulator::lane() ^ mask].words[0]);
 }
+// Blocks are threads, some of which run at once.
+inline float atomicAdd(float* to, float value) { return std::atomic_ref<float>(*to).fetch_add(value); }
 template <class T> T __ldg(const T* from) { return *from; }
 template <class T> T __ldcs(const T* from) { return *from; }
 template <class T> void __stcs(T* to, T value) { *to = value; }
