@@ -2,6 +2,7 @@
 
 import runpy
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
@@ -10,7 +11,7 @@ from suite_kernels import KERNELS, PROBLEMS, ROOT, decoded, fresh_outputs, one_t
 
 from agentcore.judge.correctness import compare
 from agentcore.problems import Problem, Workload
-from agentcore.problems.tensors import InputFactory
+from agentcore.problems.tensors import InputFactory, input_specs, output_specs
 from agentcore.vocabulary import HardwareName
 
 Outputs = dict[str, torch.Tensor]
@@ -86,6 +87,23 @@ def test_written_baseline_agrees_with_the_reference(written: str) -> None:
         run(*inputs.values(), *outputs.values())
         found = compare(outputs, expected, workload.tolerance)
         assert found.ok, f"{workload.axes}: {found.message}"
+
+
+@pytest.mark.parametrize("written", WRITTEN)
+def test_the_gpu_path_of_a_written_baseline_takes_every_gpu_shape(written: str) -> None:
+    """On tensors without content, so that operators' types and shapes are checked where there is no GPU."""
+    own = problem(written.partition("/")[0])
+    source = (own.root.parent / written).read_text()
+    module: dict[str, Any] = {}
+    exec(compile(source.replace(".is_cuda", ".is_meta"), written, "exec"), module)
+    for workload in own.workloads:
+        arguments = [
+            torch.empty(shape, dtype=dtype, device="meta") if shape is not None
+            else getattr(workload.inputs[name], "value", 1.0)
+            for name, (shape, dtype) in input_specs(own, workload).items()
+        ]
+        outputs = [torch.empty(s, dtype=d, device="meta") for s, d in output_specs(own, workload).values()]
+        module["run"](*arguments, *outputs)
 
 
 def _values(tensor: torch.Tensor) -> torch.Tensor:
