@@ -33,7 +33,8 @@ class Bare(Sandbox):
         # It counts the caller's own processes too.
         limits.pop("nproc", None)
         return Prepared(
-            [*prlimit_command(limits), *program.argv],
+            # Nothing else would end the program of a caller that is killed.
+            ["setpriv", "--pdeathsig=KILL", "--", *prlimit_command(limits), *program.argv],
             environment(program.env, home=tempfile.gettempdir()),
             cwd=program.cwd,
         )

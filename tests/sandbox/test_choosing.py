@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
+import sys
 import tempfile
+import time
 from pathlib import Path
 
 import pytest
@@ -79,6 +82,26 @@ def test_none_is_only_taken_by_name_and_says_so(tmp_path):
     assert bare.run(["sh", "-c", "kill -SEGV $$"]).returncode == 139
     with pytest.raises(ValueError, match="cannot appear as"):
         bare.run(["true"], readable=[Bind(tmp_path, Path("/elsewhere"))])
+
+
+def test_without_a_sandbox_too_the_program_of_a_killed_caller_ends():
+    program = """
+import os, signal, subprocess
+from agentcore.sandbox import Limits, find_sandbox
+process = find_sandbox("none").popen(["sh", "-c", "echo started; exec sleep 1000"], stdout=subprocess.PIPE,
+                                     limits=Limits(wall_s=None))
+process.stdout.readline()
+os.kill(process.pid, signal.SIGSTOP)
+print(process.pid, flush=True)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+    done = subprocess.run([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True, check=False)
+    assert done.returncode == -signal.SIGKILL
+    pid = int(done.stdout)
+    deadline = time.monotonic() + 10
+    while Path(f"/proc/{pid}").exists() and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert not Path(f"/proc/{pid}").exists()
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="changes to an ordinary user, which needs root")

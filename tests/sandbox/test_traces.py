@@ -19,9 +19,17 @@ from agentcore.sandbox.cgroup import CgroupUnavailable, cgroup_home
 from agentcore.sandbox.process import SandboxProcess
 
 PYTHON = [sys.executable, "-I", "-S", "-c"]
-STANDING = set(threading.enumerate())
-"""Threads of whatever runs the tests: they stay, and are not waited for."""
+STANDING: set[threading.Thread] = set()
+"""Threads of whatever runs the tests, those of the files before this one too: they stay, and are not waited for."""
 KEY = 4711
+
+
+@pytest.fixture(autouse=True)
+def standing() -> None:
+    STANDING.clear()
+    STANDING.update(threading.enumerate())
+
+
 LITTER = """
 import ctypes, mmap, os, signal, socket, subprocess, sys, threading, time
 for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP): signal.signal(number, signal.SIG_IGN)
