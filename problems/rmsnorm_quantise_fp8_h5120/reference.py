@@ -21,8 +21,10 @@ def make_inputs(axes_and_scalars: dict, device: torch.device) -> dict[str, torch
 def run(x: torch.Tensor, weight: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     values = x.float()
     inverse_rms = torch.rsqrt(values.square().mean(dim=-1, keepdim=True) + EPSILON)
-    normalised = values * inverse_rms * weight.float()
-    scale = normalised.abs().amax(dim=-1) / LARGEST
-    # The smallest normal number instead of zero: a row of zeros stays zero.
-    divisor = scale.clamp(min=torch.finfo(torch.float32).tiny)[:, None]
-    return (normalised / divisor).clamp(-LARGEST, LARGEST).to(torch.float8_e4m3fn), scale
+    gained = values * weight.float()
+    peak = gained.abs().amax(dim=-1, keepdim=True)
+    # The inverse root mean square is in the row and in its scale, so it cancels: codes follow from the gained row alone.
+    # The smallest normal number instead of a peak of zero: a row of zeros stays zero.
+    unit = peak.clamp(min=torch.finfo(torch.float32).tiny) / LARGEST
+    q = (gained / unit).clamp(-LARGEST, LARGEST).to(torch.float8_e4m3fn)
+    return q, (peak * inverse_rms).squeeze(1) / LARGEST

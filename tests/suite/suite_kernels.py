@@ -50,7 +50,8 @@ def covering_settings(name: str, language: Language) -> list[dict[str, str]]:
         for file in sorted(kernel_dir(name, language).iterdir())
         for tunable in parse(file.read_text(), file.name)
     ]
-    assert tunables, f"{name} declares no tunables in {language}"
+    if not tunables:
+        return [{}]
     others = [(t.name, [choice for choice in t.choices if choice != t.value]) for t in tunables]
     most = max(len(choices) for _, choices in others)
     return [{}] + [{n: choices[i % len(choices)] for n, choices in others} for i in range(most)]
@@ -107,12 +108,13 @@ def mismatches(name: str, library: ctypes.CDLL, workload: Workload, seed: int = 
     factory = InputFactory(own, "cpu")
     inputs = factory.make(workload, torch.Generator().manual_seed(seed))
     expected = factory.reference(inputs)
-    outputs = {
-        output: torch.full(shape, float("nan"), dtype=dtype)
-        for output, (shape, dtype) in output_specs(own, workload).items()
-    }
+    outputs = fresh_outputs(own, workload)
     call(own, library, workload, inputs, outputs)
-    return wrong_shares(workload, outputs, expected)
+    wrong = wrong_shares(workload, outputs, expected)
+    # Sums in another order carry a few codes of 4- and 8-bit floats over a rounding border; elsewhere none may be off.
+    allowed = 1 - workload.tolerance.required_matched_ratio
+    coded = {output for output, want in expected.items() if want.dtype.is_floating_point and want.dtype.itemsize == 1}
+    return {output: share for output, share in wrong.items() if output not in coded or share > allowed}
 
 
 def call(
