@@ -124,7 +124,10 @@ def test_an_extension_with_torchs_binding_passes_and_is_built_once(
     assert again["kernel_digest"] == result["kernel_digest"]
 
 
-EMPTY_MODULE = "#include <torch/csrc/utils/pybind.h>\nPYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {}\n"
+EMPTY_MODULE = """#include <Python.h>
+static PyModuleDef empty = {PyModuleDef_HEAD_INIT, "benchmark_kernel"};
+PyMODINIT_FUNC PyInit_benchmark_kernel() { return PyModule_Create(&empty); }
+"""
 
 
 @pytest.mark.parametrize(("source", "check", "said"), [
@@ -132,7 +135,7 @@ EMPTY_MODULE = "#include <torch/csrc/utils/pybind.h>\nPYBIND11_MODULE(TORCH_EXTE
     ("int main( {", "compiles", "main.cpp:1"),
     ("int x;\n", "loads", "PyInit_benchmark_kernel"),
     ('#include "/etc/shadow"\n', "compiles", "/etc/shadow"),
-])
+], ids=["no run", "syntax", "no module", "host file"])
 def test_an_extension_at_fault_is_told_why(
     judged: Judged, written: Written, source: str, check: str, said: str
 ) -> None:
@@ -142,7 +145,7 @@ def test_an_extension_at_fault_is_told_why(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["softmax_softcap", "rope_gqa_h32_kv8_d128", "cross_entropy_v128256"])
+@pytest.mark.parametrize("name", ["rope_gqa_h32_kv8_d128", "cross_entropy_v128256"])
 def test_an_exported_kernel_passes_through_the_official_path(judged: Judged, tmp_path: Path, name: str) -> None:
     problem, file = ROOT / "problems" / name, tmp_path / "exported.json"
     kernel = ROOT / "kernels_repo" / "kernels" / name / "cpp"
