@@ -1,4 +1,6 @@
-"""``kernelyard``: judge, baseline, verify, compare, export-solution, sanitize, selftest, bounds, problems, devices."""
+"""``kernelyard``: judge, baseline, verify, compare, export-solution, sanitize, selftest, bounds, problems, extract,
+devices.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +10,7 @@ import sys
 
 import agentcore.baselines.cli as baselines_cli
 import agentcore.bounds.cli as bounds_cli
+import agentcore.extract.cli as extract_cli
 import agentcore.judge.cli as judge_cli
 import agentcore.judge.compare_cli as compare_cli
 import agentcore.official.cli as official_cli
@@ -25,6 +28,7 @@ def main(argv: list[str] | None = None) -> int:
     subparsers = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for module in (
         judge_cli, baselines_cli, compare_cli, official_cli, sanitizer_cli, selftest_cli, bounds_cli, problems_cli,
+        extract_cli,
     ):
         module.add_parser(subparsers)
     arguments = parser.parse_args(argv)
