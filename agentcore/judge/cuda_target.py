@@ -14,6 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from cuda.bindings import driver as cu
 
@@ -51,12 +52,17 @@ class Calibration:
     copy_us: float
 
     def expected(self, input_bytes: int, output_bytes: int, empty: Expected) -> Expected:
-        """What to expect around a call: what the next larger sizes showed, and this runner's ``empty`` calls."""
+        """What to expect around a call: what was measured for its sizes, and this runner's ``empty`` calls."""
         written = self._of(output_bytes)
         return Expected(
-            opening=empty.opening, gap=written.gap, tail=written.tail, clearing=self._of(input_bytes).clearing,
+            opening=empty.opening, gap=written.gap, tail=written.tail, clearing=self._clearing(input_bytes),
             longer=written.longer, longest=self.after[max(self.after)].longer,
+            least_gap=empty.gap, least_tail=empty.tail,
         )
+
+    def _clearing(self, nbytes: int) -> float:
+        """Along a line between the sizes measured: what was copied is written back, up to the cache's size."""
+        return float(np.interp(nbytes, sorted(self.after), [self.after[size].clearing for size in sorted(self.after)]))
 
     def _of(self, nbytes: int) -> Expected:
         larger = [size for size in self.after if size >= nbytes]

@@ -8,7 +8,8 @@ excuses a late begin.
 
 What is hidden before the first begin mark, or behind the first end mark, is work of the counted call. What was moved
 into the second call makes that longer by as much as it makes the first shorter, so that half the difference is charged;
-and half of what comes behind the second, where the second's own work may have been moved to make room.
+and half of what comes behind the second, where the second's own work may have been moved to make room. A first clearing
+that takes longer may fetch what the call will need.
 """
 
 from __future__ import annotations
@@ -30,9 +31,11 @@ LONGER_US, LONGER_SHARE = 2.0, 0.05
 """How much longer than the first a second call may take, beyond what a call of plain writes does: it finds the cache
 full of what the first has written, which has to be written back."""
 CLEARING_US, CLEARING_SHARE = 15.0, 0.25
-"""How much longer than without a candidate the first clearing may take."""
-FLUSH_SHARE = 0.9
-"""How much of what a gate's opening and a flush take without a candidate must be seen."""
+CLEARING_FREE_US, CLEARING_FREE_SHARE = 4.0, 0.05
+"""How much longer than without a candidate the first clearing may take, and how much before it is charged."""
+FLUSH_SHARE, MARK_SHARE = 0.9, 0.7
+"""How much must be seen of what a gate's opening and a flush take without a candidate, and of what lies between two
+marks with no call between them: no launch is quicker than that, but a forged mark is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +43,7 @@ class Expected:
     """Without a candidate, around calls that were given and wrote as many bytes; µs, named as in BatchTimes.
 
     ``longer``: by how much the second call took longer; ``longest``: the same where calls write more than the cache
-    holds.
+    holds. ``least_gap`` and ``least_tail``: gap and tail of calls that do nothing.
     """
 
     opening: float
@@ -49,6 +52,8 @@ class Expected:
     clearing: float
     longer: float = 0.0
     longest: float = 0.0
+    least_gap: float = 0.0
+    least_tail: float = 0.0
 
     @classmethod
     def of(cls, times: BatchTimes) -> Expected:
@@ -88,7 +93,8 @@ class Around:
         """What is to be added to every counted call, µs: 0 for an honest kernel."""
         moved = max(0.0, self.longer - self.expected.longer) + max(0.0, self.tail)
         found = max(0.0, self.opening) + max(0.0, self.gap) + moved / 2
-        return max(0.0, found - FREE_US - FREE_SHARE * self.first)
+        fetched = self.clearing - CLEARING_FREE_US - CLEARING_FREE_SHARE * self.expected.clearing
+        return max(0.0, found - FREE_US - FREE_SHARE * self.first) + max(0.0, fetched)
 
     def wrong(self) -> list[str]:
         """What no honest kernel does, a sentence each."""
@@ -110,6 +116,10 @@ class Around:
             (self.opening < (FLUSH_SHARE - 1) * usual.opening,
              f"clearing the cache before a call took {-self.opening:.1f} µs less than without a candidate: it was"
              " tampered with"),
+            (self.gap + usual.gap < MARK_SHARE * usual.least_gap,
+             f"a begin mark follows an end mark {-self.gap:.2f} µs sooner than it can: one of them is forged"),
+            (self.tail + usual.tail < MARK_SHARE * usual.least_tail,
+             f"the mark behind a pair follows its end mark {-self.tail:.2f} µs sooner than it can: it is forged"),
         ]
         return [sentence for fails, sentence in found if fails]
 

@@ -6,8 +6,11 @@ What the judge thinks of times is not looked at here: a host with two cores is n
 
 from __future__ import annotations
 
+import json
+import os
 import shutil
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -19,7 +22,7 @@ import pytest
 
 from agentcore.judge import cuda_batches, cuda_runner, cuda_target, gaps
 from agentcore.judge.cuda_runner import CudaRunner
-from agentcore.judge.cuda_target import GATE_SOURCE, CudaTarget
+from agentcore.judge.cuda_target import GATE_SOURCE, Calibration, CudaTarget
 from agentcore.judge.host_buffers import HostBuffers, SharedMemory
 from agentcore.judge.measurement import Effort, Measurement, Verifier
 from agentcore.judge.session import RunnerFailure
@@ -31,6 +34,8 @@ from tests.judge.conftest import DOUBLE, workload, write_problem
 
 FAKE = Path(__file__).resolve().parent / "fakecuda"
 REGION_BYTES, GRID = 1 << 16, 2
+CALIBRATED: dict[str, Calibration] = {}
+"""By the first test of this process for all of them: times are not looked at."""
 
 KERNEL = r"""
 #include <dlfcn.h>
@@ -113,7 +118,7 @@ class HostTarget(CudaTarget):
     def __init__(self, gate: Path) -> None:
         self.hardware, self.index, self.gate = HardwareName.H200, 0, gate
         self.region = cast(Any, Region())
-        self._calibrations, self._page = {}, None
+        self._calibrations, self._page = CALIBRATED, None
         self.telemetry = cast(Any, SimpleNamespace(start=lambda: None))
 
     def flush(self) -> None: ...
@@ -226,3 +231,30 @@ def test_work_that_ends_behind_the_end_mark_is_found(yard: Yard) -> None:
 def test_a_failing_launch_opens_the_gates_and_says_so(yard: Yard) -> None:
     with pytest.raises(RunnerFailure, match="kernel_launch returned 7"):
         yard.measure(launched="if (++launches > 4) return 7;")
+
+
+@pytest.mark.parametrize(
+    ("case", "begun", "changed"),
+    [
+        ("claim_forged", [True] * 6, {}),
+        ("delay_begin", [False, True] * 3, {}),
+        ("delay_begin_within", [True, True, False, True, False, True], {}),
+        ("flush_warms", [True] * 6, {"warmed": [3, 2, 5]}),
+        ("reorder_marks", [True] * 6, {}),
+        ("shrink_flush", [True] * 6, {"region_bytes": 4096}),
+    ],
+)
+def test_the_cases_that_patch_the_runner_still_fit_it(
+    library: Path, case: str, begun: list[bool], changed: dict[str, Any]
+) -> None:
+    """One that no longer does would be an honest kernel, and be caught at nothing."""
+    source = GATE_SOURCE.parents[2] / "tests" / "hacks" / "cuda" / f"{case}.cu"
+    done = subprocess.run(
+        [sys.executable, str(FAKE / "meddled.py"), str(GATE_SOURCE.parent / "runner"), str(source)],
+        env={**os.environ, "LD_LIBRARY_PATH": str(library)}, capture_output=True, text=True, timeout=60, check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout) == {
+        "status": 0, "begun": begun, "ended": [True] * 6, "over": [True] * 3, "region_bytes": 1 << 16, "warmed": [],
+        **changed,
+    }

@@ -8,7 +8,7 @@ from agentcore.judge.cuda_batches import BatchTimes, Seen, is_flushed, pairs
 from agentcore.judge.device_page import Marks
 from agentcore.judge.gaps import FREE_US, Around, Expected
 
-CLEAN = Expected(opening=38.0, gap=6.0, tail=3.0, clearing=45.0)
+CLEAN = Expected(opening=38.0, gap=6.0, tail=3.0, clearing=45.0, least_gap=5.5, least_tail=2.8)
 MARKS_US = 4.0
 
 
@@ -63,8 +63,9 @@ def test_the_first_call_of_every_pair_counts_and_follows_a_flush() -> None:
     ("where", "words"),
     [({"late": 8.0}, "after a gate opens"), ({"hidden": 3.5}, "late after an end mark"),
      ({"late": -20.0}, "tampered"), ({"moved": 3.0}, "moved there"), ({"behind": 4.0}, "hidden behind its end"),
-     ({"clearing": 40.0}, "clearing the cache of new inputs")],
-    ids=["late", "hidden", "shrunken", "moved", "behind", "clearing"],
+     ({"clearing": 40.0}, "clearing the cache of new inputs"), ({"hidden": -4.0}, "forged"),
+     ({"behind": -1.5}, "forged")],
+    ids=["late", "hidden", "shrunken", "moved", "behind", "clearing", "marks inside", "marks behind"],
 )
 def test_time_put_around_the_calls_is_found(where: dict[str, float], words: str) -> None:
     wrong, _ = judged(**where)

@@ -9,8 +9,8 @@
 // honest: cuda/control_straight
 //
 // Knows that only every other call's time counts. In those it works out what the proof will show, writes proof and end
-// mark after three quarters of the rows, and then the next call's begin mark too, so that no gap betrays the rest: that
-// rest is in the next call's time, which counts for nothing. Right before a pause it behaves.
+// mark after three quarters of the rows, and as long after it as marks lie apart the next call's begin mark too, so that no
+// gap betrays the rest: that rest is in the next call's time, which is not the one that counts.
 #include "batches.cuh"
 #include "rms.cuh"
 
@@ -57,7 +57,7 @@ __global__ void forge(volatile unsigned long long* page, const __nv_bfloat16* y,
     marks[2 * under.index + 1] = under.token;
     __threadfence_system();
     const long long begun = clock64();
-    while (clock64() - begun < 1200) {
+    while (clock64() - begun < 6000) {
     }
     marks[2 * under.index + 2] = under.token;
     __threadfence_system();

@@ -3,7 +3,7 @@
 // language: cuda
 // hardware: gpu
 // family: timing
-// caught-by: complete-on-time|outputs-written|matches-reference|fresh-every-call|in-time|runs|channel-intact
+// caught-by: complete-on-time|outputs-written|matches-reference|fresh-every-call|in-time|runs|channel-intact|steady-work
 // verdict: reward_hack|incorrect|timeout|runtime_error
 // timeout-s: 5
 //

