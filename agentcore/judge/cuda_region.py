@@ -23,12 +23,18 @@ PIECE_BYTES = 1 << 12
 class FlushRegion:
     """``nbytes`` (rounded up) of random words on the judge's device, mapped by every runner."""
 
+    device = "cuda"
+
     def __init__(self, gate: Path, nbytes: int) -> None:
         properties = torch.cuda.get_device_properties(0)
         self.grid = properties.multi_processor_count * (properties.max_threads_per_multi_processor // BLOCK)
         self.nbytes = -(-nbytes // PIECE_BYTES) * PIECE_BYTES
         self.memory = SharedAllocation(self.nbytes)
         self.words().random_()
+        self.ready(gate)
+
+    def ready(self, gate: Path) -> None:
+        """Load the kernel that sums, from the cubin ``gate``."""
         self._driver = Driver()
         self._driver.use_primary_context()
         self._sum = self._driver.functions(gate.read_bytes(), ("ky_sum",))["ky_sum"]
@@ -43,7 +49,7 @@ class FlushRegion:
 
     def sums(self, keys: Sequence[int]) -> list[int]:
         """What a pass under each key must say. Waits for the device."""
-        found = torch.zeros(len(keys), dtype=torch.int32, device="cuda")
+        found = torch.zeros(len(keys), dtype=torch.int32, device=self.device)
         for index, key in enumerate(keys):
             parameters, _alive = packed(
                 c_void_p(self.memory.address), c_ulonglong(self.nbytes // 16), c_ulonglong(key),

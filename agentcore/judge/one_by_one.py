@@ -2,7 +2,8 @@
 
 One call at a time on the judge's wall clock, launching and waiting included, after the judge has cleared the cache. The
 clock starts before the call's inputs come into being, so that whatever is done with them is inside; only what copying
-next to nothing takes without a candidate is taken off. Large inputs therefore cost the kernel the time of their copy.
+next to nothing takes without a candidate is taken off. Large inputs therefore cost the kernel the time of their copy,
+which leaves them in the cache.
 """
 
 from __future__ import annotations

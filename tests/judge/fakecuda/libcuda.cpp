@@ -201,11 +201,15 @@ int cuLaunchKernel(void* function, unsigned gx, unsigned gy, unsigned gz, unsign
         const char* from = static_cast<const char*>(parameters[i]);
         kept->emplace_back(from, from + kernel->sizes[i]);
     }
-    static_cast<Stream*>(stream)->push([=] {
+    const auto run = [=] {
         std::vector<void*> pointers;
         for (auto& each : *kept) pointers.push_back(each.data());
         run_grid(gx, bx, [&] { kernel->call(pointers.data()); });
-    });
+    };
+    if (stream)
+        static_cast<Stream*>(stream)->push(run);
+    else
+        run();  // the default stream, of which nobody asks more here
     return SUCCESS;
 }
 int cuLaunchHostFunc(void* stream, void (*function)(void*), void* data) {
