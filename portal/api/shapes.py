@@ -176,6 +176,8 @@ def evaluation_detail(evaluation: Evaluation) -> dict[str, Any]:
                 "t_sol_us": row.t_sol_us if row else None,
                 "limiter": (workload.get("bound") or {}).get("limiter"),
                 "baseline_us": row.baseline_us if row else None,
+                "baseline_kind": (row.baseline_kind or None) if row else None,
+                "baseline_evaluation": row.baseline_id if row else None,
                 "sol_score": row.sol_score if row else None,
             }
         )

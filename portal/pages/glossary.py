@@ -35,8 +35,9 @@ TERMS: tuple[Term, ...] = (
     Term("latency", "latency, T_k", "Time per call by the judge's own clock, with cold caches and fresh inputs every "
          "call. For a whole problem: the geometric mean over its workloads."),
     Term("interval", "interval", "The confidence interval of a latency over repeated batches."),
-    Term("baseline", "baseline, T_b", "The fastest verified PyTorch attempt at the problem on the same hardware: "
-         "eager, compiled, hand-optimised or a library call."),
+    Term("baseline", "baseline, T_b", "PyTorch that the same judge verified on the same hardware: the reference run "
+         "eagerly, under torch.compile, written by hand, optimised by an agent, or a library call. T_b of a workload "
+         "is the time of the fastest one that the campaign admits; a score is kept with the T_b it was made with."),
     Term("bound", "bound, T_SOL", "The Speed-of-Light time: what the hardware needs at its peak rates for the "
          "necessary work alone, each input byte read once, each output byte written once, and the arithmetic on the "
          "fastest unit that meets the tolerance. No honest kernel is faster.",

@@ -92,6 +92,19 @@ def _interval(value: Any, row: WorkloadResult) -> str:
                        formatting.significant(row.latency_high_us, digits), formatting.significant(value, 2))
 
 
+def _baseline(value: Any, row: WorkloadResult) -> str:
+    """T_b; of which kind of baseline, on hover and for a screen reader: the table is wide as it is."""
+    shown = formatting.significant(value)
+    if not row.baseline_kind:
+        return shown
+    return format_html('<span title="{}">{}<span class="hidden"> {}</span></span>', row.baseline_kind, shown,
+                       row.baseline_kind)
+
+
+def _baseline_url(row: WorkloadResult) -> str | None:
+    return reverse("evaluation-detail", args=[row.baseline_id]) if row.baseline_id else None
+
+
 NOT_OF_HELDOUT = frozenset({"t_sol_us", "sol_score", "limiter", "max_abs_error", "max_rel_error", "matched"})
 """Columns that are empty for a held-out workload: nothing is stored of it that could give its shape away."""
 
@@ -115,8 +128,10 @@ def workloads(rows: Sequence[WorkloadResult], details: dict[tuple[str, bool], di
         Column("interval_percent", "± (%)", _half_width, _interval, numeric=True, term="interval", css="soft"),
         Column("latency_low_us", "from (µs)", lambda r: r.latency_low_us, visible=False),
         Column("latency_high_us", "to (µs)", lambda r: r.latency_high_us, visible=False),
-        Column("baseline_us", "T_b (µs)", lambda r: r.baseline_us, tables.microseconds, numeric=True,
+        Column("baseline_us", "T_b (µs)", lambda r: r.baseline_us, _baseline, numeric=True, link=_baseline_url,
                term="baseline"),
+        Column("baseline_kind", "T_b by", lambda r: r.baseline_kind or None, visible=False),
+        Column("baseline_evaluation", "T_b of evaluation", lambda r: r.baseline_id, visible=False),
         Column("t_sol_us", "T_SOL (µs)", lambda r: r.t_sol_us, tables.microseconds, numeric=True, term="bound"),
         Column("speedup", "speedup", _ratio, tables.times, numeric=True, term="speedup"),
         Column("sol_score", "S", lambda r: r.sol_score, tables.score, numeric=True, term="sol-score"),

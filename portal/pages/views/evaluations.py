@@ -6,8 +6,10 @@ from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import get_object_or_404
 
 from portal.evaluations.models import Evaluation
-from portal.pages import evidence, live, tables
+from portal.pages import baselines, evidence, live, tables
 from portal.pages.access import may_review
+
+SCORES_SHOWN = 200
 
 
 def evaluation_detail(request: HttpRequest, pk: int) -> HttpResponse:
@@ -32,5 +34,9 @@ def evaluation_detail(request: HttpRequest, pk: int) -> HttpResponse:
         "title": f"Evaluation {pk}", "evaluation": evaluation, "attempt": evaluation.attempt, "evidence": found,
         "shown": evaluation, "live": watched, "newer": newer, "may_review": may_review(request.user),
     }
-    return tables.respond(request, "evaluations/detail.html", context, *found.tables,
+    shown = list(found.tables)
+    if not request.headers.get("HX-Request"):
+        context["score_history"] = history = baselines.score_history(list(evaluation.scores.all()[:SCORES_SHOWN]))
+        shown += [history] if history else []
+    return tables.respond(request, "evaluations/detail.html", context, *shown,
                           fragment="evaluations/_body.html")

@@ -10,10 +10,10 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404
 from django.urls import reverse
 
-from portal.attempts.models import Attempt
 from portal.evaluations import scores
+from portal.evaluations.baselines import Verified, verified_baselines
 from portal.evaluations.models import Evaluation
-from portal.pages import charts, formatting, highlighting, listings, live, queries, tables
+from portal.pages import baselines, charts, formatting, highlighting, listings, live, queries, tables
 from portal.pages.filters import ProblemFilter
 from portal.pages.queries import Track, TrackSummary
 from portal.pages.tables import Column, Table
@@ -101,6 +101,7 @@ def problem_detail(request: HttpRequest, name: str) -> HttpResponse:
     track = _chosen_track(request, tracks)
     context: dict[str, Any] = {"title": problem.name, "problem": problem, "tracks": tracks, "track": track}
     shown: list[Table] = []
+    hardware = track.hardware if track else baselines.hardware_of(problem)
     if track is not None:
         evaluations = Evaluation.objects.filter(
             attempt__problem=problem, attempt__language=track.language, hardware=track.hardware
@@ -108,10 +109,13 @@ def problem_detail(request: HttpRequest, name: str) -> HttpResponse:
         watched = live.watch(evaluations)
         if (same := live.unchanged(request, watched)) is not None:
             return same
-        context |= _track_context(request, problem, track, shown) | {"live": watched}
+        context["live"] = watched
+    verified = verified_baselines(problem, hardware)
+    if track is not None:
+        context |= _track_context(request, problem, track, shown, verified)
     if not request.headers.get("HX-Request"):
-        context |= _definition_context(problem)
-        shown.append(context["workloads"])
+        context |= _definition_context(problem) | _baseline_context(problem, hardware, verified)
+        shown += [context["workloads"], context["baselines"], context["baseline_workloads"]]
     return tables.respond(request, "problems/detail.html", context, *shown, fragment="problems/_track.html")
 
 
@@ -123,13 +127,15 @@ def _chosen_track(request: HttpRequest, tracks: list[Track]) -> Track | None:
     return fitting[0] if fitting else tracks[0] if tracks else None
 
 
-def _track_context(request: HttpRequest, problem: Problem, track: Track, shown: list[Table]) -> dict[str, Any]:
+def _track_context(
+    request: HttpRequest, problem: Problem, track: Track, shown: list[Table], verified: list[Verified]
+) -> dict[str, Any]:
     history = charts.marks(scores.running_best(problem, track.language, track.hardware))
     score_chart = charts.score_history(history)
     shown.append(score_chart.table)
     context: dict[str, Any] = {"history": history, "score_chart": score_chart if history else None}
     best = scores.best_evaluation(problem, track.language, track.hardware)
-    baseline = scores.current_baseline(problem, track.hardware)
+    baseline = verified[0].evaluation if verified else None
     if best is not None:
         rows = list(best.workloads.all())
         details = {(w.get("uuid", ""), bool(w.get("heldout"))): w for w in (best.result or {}).get("workloads", [])}
@@ -193,7 +199,6 @@ def _definition_context(problem: Problem) -> dict[str, Any]:
         "workloads": Table("workloads", "Workloads", columns, listed, caption_hidden=True,
                            empty="This problem has no workloads."),
         "heldout": counts.filter(target=Workload.Target.HELDOUT).count(),
-        "baselines": _baselines(problem),
     }
 
 
@@ -231,9 +236,10 @@ def _signature(definition: dict[str, Any]) -> list[dict[str, str]]:
     return rows
 
 
-def _baselines(problem: Problem) -> Table:
-    rows = queries.listed(queries.with_outcome(problem.attempts.filter(kind=Attempt.Kind.BASELINE)))
-    return listings.attempts(
-        rows.order_by("work_hardware", "outcome_latency"), without=("problem", "agent", "sol_score", "speedup"),
-        caption="Baselines", empty="No baseline has been measured: attempts have times, but no scores yet.",
-    )
+def _baseline_context(problem: Problem, hardware: str, verified: list[Verified]) -> dict[str, Any]:
+    return {
+        "baseline_hardware": hardware,
+        "baselines": baselines.kinds_table(problem, hardware, verified),
+        "baseline_workloads": baselines.workloads_table(problem, hardware, verified),
+        "baseline_rules": baselines.rules(problem, hardware),
+    }
