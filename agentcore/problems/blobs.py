@@ -5,6 +5,7 @@ Only headers are read here. Tensors are read by ``tensors``.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -31,7 +32,8 @@ def missing_blobs(problem: Problem) -> dict[str, list[str]]:
 
 
 def find_blob(root: Path, path: str) -> Path | None:
-    """The safetensors file ``path`` names, looked for in the problem's directory and up to four above; else None.
+    """The safetensors file ``path`` names, looked for in the problem's directory and up to four above, then in those
+    that ``KERNELYARD_BLOBS`` lists (as PATH lists directories), there also without its first parts; else None.
 
     Links are followed: a hub's cache consists of them.
     """
@@ -43,6 +45,11 @@ def find_blob(root: Path, path: str) -> Path | None:
         candidate = parent / relative
         if candidate.is_file():
             return candidate
+    for folder in filter(None, os.environ.get("KERNELYARD_BLOBS", "").split(os.pathsep)):
+        for start in range(len(relative.parts)):
+            candidate = Path(folder).joinpath(*relative.parts[start:])
+            if candidate.is_file():
+                return candidate
     return None
 
 

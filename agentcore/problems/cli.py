@@ -1,68 +1,102 @@
-"""``kernelyard problems check PATH``: load every problem below a directory and say what is wrong with it."""
+"""``kernelyard problems check|convert``: find problems in any layout, say what is wrong, make directories of them.
+
+Layouts: directories of SOL-ExecBench at any depth, JSONL, parquet, FlashInfer-Trace. No reference or input generator
+runs unless ``--reference`` asks for it, and then in a sandbox.
+"""
 
 from __future__ import annotations
 
 import argparse
 import sys
+import tempfile
+from collections import Counter
 from pathlib import Path
 
-from agentcore.problems.errors import ProblemError
-from agentcore.problems.loading import Problem, find_problems, load_problem, missing_blobs
+from agentcore.problems.blobs import missing_blobs
+from agentcore.problems.problem import Problem
+from agentcore.problems.sources import collect
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add ``problems`` to the command line."""
-    parser = subparsers.add_parser("problems", help="validate problem directories", description=__doc__)
+    parser = subparsers.add_parser("problems", help="validate and convert problems", description=__doc__)
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
     check = actions.add_parser("check", help="load every problem at or below PATH")
-    check.add_argument("path", type=Path, metavar="PATH")
-    check.add_argument("--reference", action="store_true", help="also run each reference on its smallest workload")
+    check.add_argument("paths", type=Path, nargs="+", metavar="PATH")
+    check.add_argument(
+        "--reference", action="store_true", help="also run each reference and input generator once, in the sandbox"
+    )
+    check.add_argument("--sandbox", default="auto", help="auto, bubblewrap, unshare or none (default: %(default)s)")
     check.set_defaults(run=_check)
+    convert = actions.add_parser("convert", help="write every problem below PATH as a directory that judge can load")
+    convert.add_argument("paths", type=Path, nargs="+", metavar="PATH")
+    convert.add_argument("--output", type=Path, required=True, metavar="DIR")
+    convert.set_defaults(run=_convert)
 
 
 def _check(arguments: argparse.Namespace) -> int:
-    directories = find_problems(arguments.path)
-    if not directories:
-        print(f"{arguments.path}: no definition.json at or below it", file=sys.stderr)
-        return 2
-    bad = 0
-    for directory in directories:
-        try:
-            problem = load_problem(directory)
-            ran = _run_smallest(problem) if arguments.reference else ""
-        except ProblemError as error:
-            bad += 1
-            print(error)
+    with tempfile.TemporaryDirectory(prefix="kernelyard-problems-") as staging:
+        return _report(arguments.paths, Path(staging), sandbox=arguments.sandbox if arguments.reference else None)
+
+
+def _convert(arguments: argparse.Namespace) -> int:
+    code = _report(arguments.paths, arguments.output, sandbox=None)
+    print(f"written below {arguments.output}; problems that are directories already stay where they are")
+    return code
+
+
+def _report(paths: list[Path], staging: Path, sandbox: str | None) -> int:
+    """Print a line for each problem and one for all. 0 where all load, 1 where one does not, 2 where none is there."""
+    counts: Counter[str] = Counter()
+    for found in collect(paths, staging):
+        if found.problem is None:
+            counts["broken"] += 1
+            _say(found.error)
             continue
-        absent = missing_blobs(problem)
-        cpu, heldout = len(problem.cpu_workloads), len(problem.heldout)
-        print(f"{problem.name}: {len(problem.workloads)} workloads, {cpu} for the CPU, {heldout} held out{ran}")
-        if absent:
-            print(f"  {len(absent)} workloads cannot run: files are absent, such as {min(absent.values())[0]}")
-    print(f"{len(directories) - bad} of {len(directories)} problems load")
-    return 1 if bad else 0
+        if found.same_as:
+            counts["repeated"] += 1
+            _say(f"{found.problem.name}: {found.place} is the same as {found.same_as}")
+            continue
+        error, ran = _tried(found.problem, sandbox) if sandbox else ("", "")
+        if error:
+            counts["broken"] += 1
+            _say(f"{found.place}: reference: {error}")
+            continue
+        counts["loads"] += 1
+        counts["workloads"] += len(found.problem.workloads)
+        _describe(found.problem, ran)
+    total = counts["loads"] + counts["broken"]
+    _say(f"{counts['loads']} of {total} problems load, with {counts['workloads']} workloads")
+    if not counts["loads"] and not counts["repeated"] and counts["broken"] == len(paths):
+        return 2 if all(not path.exists() for path in paths) else 1
+    return 1 if counts["broken"] else 0
 
 
-def _run_smallest(problem: Problem) -> str:
-    import torch
+def _describe(problem: Problem, ran: str) -> None:
+    name = f" ({problem.original_name!r})" if problem.original_name != problem.name else ""
+    cpu, heldout = len(problem.cpu_workloads), len(problem.heldout)
+    official = ", official numbers" if problem.official else ""
+    counts = f"{len(problem.workloads)} workloads, {cpu} for the CPU, {heldout} held out"
+    _say(f"{problem.name}{name}: {counts}{official}{ran}")
+    absent = missing_blobs(problem)
+    if absent:
+        _say(f"  {len(absent)} workloads cannot run: files are absent, such as {min(absent.values())[0]}")
 
-    from agentcore.problems.tensors import InputFactory, input_specs, output_specs
 
-    def elements(position: int) -> int:
-        specs = (*input_specs(problem, lists[position]).values(), *output_specs(problem, lists[position]).values())
-        return sum(torch.Size(shape or ()).numel() for shape, _ in specs)
+def _tried(problem: Problem, sandbox: str) -> tuple[str, str]:
+    """What is wrong with the reference, and what to add to the problem's line."""
+    from agentcore.problems.trial import try_reference
+    from agentcore.sandbox import find_sandbox
 
-    lists = problem.cpu_workloads or problem.workloads
-    lists = tuple(w for w in lists if w.uuid not in missing_blobs(problem))
-    if not lists:
-        return ""
-    workload = lists[min(range(len(lists)), key=elements)]
-    factory = InputFactory(problem, "cpu")
-    try:
-        factory.reference(factory.make(workload, torch.Generator().manual_seed(0)), workload)
-    except ProblemError:
-        raise
-    except Exception as error:
-        where = f"{problem.root}: reference: workload {workload.uuid}"
-        raise ProblemError(f"{where}: {type(error).__name__}: {error}") from error
-    return "; the reference ran"
+    trial = try_reference(problem, find_sandbox(sandbox))
+    if not trial.ok:
+        return f"workload {trial.workload}: {trial.message}", ""
+    return "", "; the reference ran" if trial.outcome == "ran" else f"; the reference was not run: {trial.message}"
+
+
+def _say(text: str) -> None:
+    """Print what may quote a stranger's file: nothing in it reaches the terminal but text."""
+    from agentcore.build.log import clean_text
+
+    encoding = sys.stdout.encoding or "utf-8"
+    print(clean_text(text).encode(encoding, "backslashreplace").decode(encoding))

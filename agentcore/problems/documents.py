@@ -9,9 +9,10 @@ import json
 import os
 import re
 import stat
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, BinaryIO, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
@@ -30,11 +31,7 @@ def read_text(
 ) -> str:
     """The text of a regular file of at most ``max_bytes``. Raises ``error`` naming the file."""
     try:
-        # Not blocking, so that a pipe in the file's place cannot hold us.
-        flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | (0 if follow_links else os.O_NOFOLLOW)
-        with os.fdopen(os.open(file, flags), "rb") as stream:
-            if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
-                raise error.at(file, None, "", "is not a regular file")
+        with _opened(file, follow_links, error) as stream:
             content = stream.read(max_bytes + 1)
     except OSError as fault:
         raise error.at(file, None, "", f"cannot be read: {fault.strerror or fault}") from None
@@ -44,6 +41,35 @@ def read_text(
         return content.decode("utf-8").replace("\r\n", "\n").replace("\r", "\n")
     except UnicodeDecodeError as fault:
         raise error.at(file, None, "", f"is not UTF-8: {fault}") from None
+
+
+def read_lines(
+    file: Path, *, max_line_bytes: int, error: type[DocumentError] = ProblemError
+) -> Iterator[tuple[int, str]]:
+    """The lines of a regular file with their numbers from 1, however long the file is. Raises ``error``."""
+    try:
+        with _opened(file, True, error) as stream:
+            number = 0
+            while line := stream.readline(max_line_bytes + 1):
+                number += 1
+                if len(line) > max_line_bytes:
+                    raise error.at(file, number, "", f"is longer than {max_line_bytes >> 20} MiB")
+                try:
+                    yield number, line.decode("utf-8").rstrip("\r\n")
+                except UnicodeDecodeError as fault:
+                    raise error.at(file, number, "", f"is not UTF-8: {fault}") from None
+    except OSError as fault:
+        raise error.at(file, None, "", f"cannot be read: {fault.strerror or fault}") from None
+
+
+@contextmanager
+def _opened(file: Path, follow_links: bool, error: type[DocumentError]) -> Iterator[BinaryIO]:
+    # Not blocking, so that a pipe in the file's place cannot hold us.
+    flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | (0 if follow_links else os.O_NOFOLLOW)
+    with os.fdopen(os.open(file, flags), "rb") as stream:
+        if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
+            raise error.at(file, None, "", "is not a regular file")
+        yield stream
 
 
 def parse_json(file: Path, text: str, first_line: int = 1, *, error: type[DocumentError] = ProblemError) -> Any:

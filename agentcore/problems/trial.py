@@ -1,0 +1,125 @@
+"""Run a reference and its input generator once, in a sandbox, so that an import or a check knows whether they work.
+
+The judge runs references in its own process, because the operator chose them. A collection that was just fetched has
+not been looked at yet, so here they get a process of their own without network, files or time to waste. What it says is
+the word of that process; it is shown, and decides nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import shutil
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from agentcore.build.log import clean_log, clean_text
+from agentcore.problems.blobs import find_blob, missing_blobs
+from agentcore.problems.problem import Problem
+from agentcore.problems.workload import SafetensorsInput, Workload
+from agentcore.sandbox import GIB, Bind, Limits, Sandbox
+
+MAX_TENSOR_BYTES = GIB
+"""A workload whose inputs and outputs are together larger is not tried."""
+
+_PACKAGE = Path(__file__).resolve().parents[1]
+_INSIDE = Path("/tmp/kernelyard")  # noqa: S108  the sandbox's own
+_LIMITS = Limits(memory_bytes=8 * GIB, processes=256, file_bytes=GIB, wall_s=120, output_bytes=64 * 1024)
+_MARK = "kernelyard-trial "
+_NEEDS_DEVICE = re.compile(
+    r"cuda|not implemented for|no kernel image|scaled_mm|scaling configuration|not compiled with|triton|flashinfer",
+    re.IGNORECASE,
+)
+_MAIN = "import sys; sys.path.insert(0, sys.argv[1]); from agentcore.problems.trial_main import main; main(sys.argv[2])"
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """``outcome``: ``ran``, ``failed``, or ``skipped`` where this host cannot tell; ``message`` says why."""
+
+    outcome: str
+    message: str = ""
+    workload: str = ""
+
+    @property
+    def ok(self) -> bool:
+        return self.outcome != "failed"
+
+
+def try_reference(problem: Problem, sandbox: Sandbox) -> Trial:
+    """Make the inputs of the smallest workload that can run here and call the reference with them, on the CPU.
+
+    Raises SandboxError where the sandbox itself fails.
+    """
+    workload = _smallest(problem)
+    if workload is None:
+        return Trial("skipped", "the data files of its workloads are absent")
+    size = tensor_bytes(problem, workload)
+    if size > MAX_TENSOR_BYTES:
+        return Trial("skipped", f"its smallest workload has {size / GIB:.1f} GiB of tensors", workload.uuid)
+    with tempfile.TemporaryDirectory(prefix="kernelyard-trial-") as place:
+        root = Path(place)
+        binds = _lay_out(problem, workload, root)
+        done = sandbox.run(
+            [sys.executable, "-I", "-B", "-c", _MAIN, str(_INSIDE), str(_INSIDE / "problem")],
+            readable=[Bind(_PACKAGE, _INSIDE / "agentcore"), Bind(root, _INSIDE / "problem"), *binds],
+            env={"OMP_NUM_THREADS": "2"},
+            limits=_LIMITS,
+        )
+    said = clean_log(done.stdout).rpartition(_MARK)[2].strip() if _MARK.encode() in done.stdout else ""
+    if done.timed_out:
+        return Trial("failed", f"did not end within {_LIMITS.wall_s:.0f} s", workload.uuid)
+    if done.memory_message:
+        return Trial("failed", clean_text(done.memory_message), workload.uuid)
+    if said == "ran":
+        return Trial("ran", workload=workload.uuid)
+    message = " ".join(said.split())[:400] or _last_line(clean_log(done.stderr)) or f"ended with {done.returncode}"
+    if _NEEDS_DEVICE.search(message):
+        return Trial("skipped", f"it may need a GPU or a library that is not here: {message}", workload.uuid)
+    return Trial("failed", message, workload.uuid)
+
+
+def tensor_bytes(problem: Problem, workload: Workload) -> int:
+    """Bytes of all inputs and outputs of ``workload``."""
+    definition = problem.definition
+    axes = definition.axis_values(workload.axes)
+    specs = (*definition.inputs.values(), *definition.outputs.values())
+    return sum(math.prod(definition.shape(spec, axes) or ()) * spec.itemsize for spec in specs)
+
+
+def _smallest(problem: Problem) -> Workload | None:
+    absent = missing_blobs(problem)
+    candidates = [w for w in problem.cpu_workloads or problem.workloads if w.uuid not in absent]
+    return min(candidates, key=lambda workload: tensor_bytes(problem, workload), default=None)
+
+
+def _lay_out(problem: Problem, workload: Workload, root: Path) -> list[Bind]:
+    """Write the problem with one workload below ``root``; what must be shown beside it are the data files."""
+    root.chmod(0o755)
+    definition = problem.definition.model_dump(mode="json") | {"reference": problem.reference}
+    (root / "definition.json").write_text(json.dumps(definition))
+    (root / "workload.jsonl").write_text(json.dumps(workload.model_dump(mode="json")) + "\n")
+    binds: list[Bind] = []
+    paths = sorted({s.path for s in workload.inputs.values() if isinstance(s, SafetensorsInput)})
+    for number, path in enumerate(paths):
+        file = find_blob(problem.root, path)
+        assert file is not None
+        link, inside = root / path, _INSIDE / f"blob{number}.safetensors"
+        link.parent.mkdir(parents=True, exist_ok=True)
+        if file.stat().st_mode & 0o004:
+            link.symlink_to(inside)
+            binds.append(Bind(file.resolve(), inside))
+        else:  # the sandbox's user may not read it where it is
+            shutil.copyfile(file, link)
+            link.chmod(0o644)
+    for directory in (path for path in root.rglob("*") if path.is_dir()):
+        directory.chmod(0o755)
+    return binds
+
+
+def _last_line(text: str) -> str:
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return lines[-1][:400] if lines else ""

@@ -1,0 +1,94 @@
+"""A stranger's reference and generator run in the sandbox: what they do there, and what is said of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from safetensors.numpy import save_file
+
+from agentcore.problems import load_problem
+from agentcore.problems import trial as trial_module
+from agentcore.problems.trial import Trial, try_reference
+from agentcore.sandbox import Limits, find_sandbox
+
+SECRET = "/etc/shadow"
+
+
+def tried(write_problem: Any, reference: str, *, custom: bool = False, **inputs: Any) -> Trial:
+    def change(definition: dict[str, Any], workload: dict[str, Any]) -> None:
+        definition["reference"] = reference
+        if custom:
+            definition["custom_inputs_entrypoint"] = "make"
+            workload["inputs"]["x"] = {"type": "custom"}
+        workload["inputs"] |= inputs
+
+    return try_reference(load_problem(write_problem(change)), find_sandbox())
+
+
+def test_a_generator_and_its_reference_run_in_the_sandbox_without_the_host(write_problem: Any, tmp_path: Path) -> None:
+    escape = tmp_path / "escaped"
+    trial = tried(write_problem, f"""
+import pathlib, socket, torch
+
+def make(axes, device):
+    print("kernelyard-trial forged")
+    for reach in (lambda: open({SECRET!r}).read(), lambda: pathlib.Path({str(escape)!r}).write_text("x"),
+                  lambda: socket.create_connection(("127.0.0.1", 22), timeout=1),
+                  lambda: open("/tmp/kernelyard/problem/definition.json", "w")):
+        try:
+            reach()
+        except OSError:
+            continue
+        raise SystemExit("reached the host")
+    return {{"x": torch.ones(axes["rows"], 8, device=device)}}
+
+def run(x, scale):
+    assert x.sum() == 24
+    return x * scale
+""", custom=True)
+    assert trial == Trial("ran", workload="w0")
+    assert not escape.exists()
+
+
+@pytest.mark.parametrize(
+    ("body", "outcome", "message"),
+    [
+        ("raise RuntimeError('\\x1b[2Jno kernel image')", "skipped", "may need a GPU"),
+        ("raise SystemExit(run(1 / 0, 1))", "failed", "ZeroDivisionError"),
+        ("import os; os._exit(3)", "failed", "ended with 3"),
+    ],
+    ids=["needs-device", "raises", "vanishes"],
+)
+def test_what_goes_wrong_is_said_in_one_clean_line(write_problem: Any, body: str, outcome: str, message: str) -> None:
+    trial = tried(write_problem, f"def run(x, scale):\n    {body}\n")
+    assert trial.outcome == outcome
+    assert message in trial.message
+    assert "\x1b" not in trial.message
+
+
+def test_one_that_does_not_end_is_ended(write_problem: Any, monkeypatch: Any) -> None:
+    monkeypatch.setattr(trial_module, "_LIMITS", Limits(wall_s=1))
+    trial = tried(write_problem, "while True:\n    pass\n\ndef run(x, scale):\n    return x\n")
+    assert (trial.outcome, trial.message) == ("failed", "did not end within 1 s")
+
+
+def test_data_files_are_shown_to_it(write_problem: Any, tmp_path: Path) -> None:
+    source = {"type": "safetensors", "path": "blob/a/x.safetensors", "tensor_key": "x"}
+    reference = "def run(x, scale):\n    assert x.sum() == 48\n    return x\n"
+    absent = tried(write_problem, reference, x=source)
+    assert (absent.outcome, absent.message) == ("skipped", "the data files of its workloads are absent")
+    (tmp_path / "problem/blob/a").mkdir(parents=True)
+    file = tmp_path / "problem/blob/a/x.safetensors"
+    save_file({"x": np.full((3, 8), 2, np.float32)}, file)
+    for mode in (0o644, 0o600):
+        file.chmod(mode)
+        assert tried(write_problem, reference, x=source).outcome == "ran"
+
+
+def test_one_too_large_for_a_trial_is_left_out(write_problem: Any, monkeypatch: Any) -> None:
+    monkeypatch.setattr(trial_module, "MAX_TENSOR_BYTES", 100)
+    trial = tried(write_problem, "def run(x, scale):\n    return x\n")
+    assert (trial.outcome, trial.workload) == ("skipped", "w0")
