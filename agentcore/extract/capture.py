@@ -158,6 +158,7 @@ class _Observer(Interpreter):
     ) -> None:
         super().__init__(exported.graph)
         self._number = number
+        self._leaves = exported.leaves
         self._functions = functions
         self._captured = captured
         order = {node: i for i, node in enumerate(exported.graph.graph.nodes)}
@@ -193,7 +194,14 @@ class _Observer(Interpreter):
             self._captured.by_candidate[candidate.name].add(value, self._kept[node], f"{where}: {name}")
         kept = self._captured.samples.setdefault(candidate.name, {})
         if self._number not in kept:
-            kept[self._number] = [_sample(value) for value in inputs]
+            kept[self._number] = [self._sample(node, value) for node, value in zip(found.inputs, inputs, strict=True)]
+
+    def _sample(self, node: Node, value: torch.Tensor) -> Sample:
+        leaf = self._leaves.get(node)
+        if leaf is not None and leaf.kind == "parameter" and value.dim() > 1:
+            # A weight's content comes from its fan-in; a large one would take long to look at.
+            return Sample(0.0, 0.0, 0.0, 0.0, finite=True, strided=not value.is_contiguous(), content=None)
+        return _sample(value)
 
 
 def _sample(value: torch.Tensor) -> Sample:

@@ -7,8 +7,9 @@ whole: a reference made of them is readable, and rounds where the model rounds.
 from __future__ import annotations
 
 import logging
+import re
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -28,6 +29,7 @@ KEPT_WHOLE = (
     "mish", "glu", "pixel_shuffle",
 )
 MAX_OPERATORS = 20_000
+_ZERO_ONE = re.compile(r"(>= 2|!= [01])$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,44 +72,72 @@ class Exported:
 
 
 def export(model: torch.nn.Module, examples: Examples, notes: list[str]) -> list[Exported]:
-    """The graph of ``model`` for all calls, or one per shape where the model fixes a size that differs.
+    """The graph of ``model`` for all calls, or several: one for each way that calls take through the model, and one per
+    shape where the model fixes a size that differs.
 
     Raises ExtractError with torch's own reason and the line of the model it points at. ``notes`` gains what the
     operator should know.
     """
-    numbered = tuple(enumerate(examples.calls))
-    together = _export_together(model, examples, numbered, notes)
-    if together is not None:
-        return [together]
-    by_shape: dict[tuple[Any, ...], list[tuple[int, Call]]] = {}
-    for index, call in numbered:
-        key = tuple(tuple(leaf.shape) for leaf in call.leaves if isinstance(leaf, torch.Tensor))
-        by_shape.setdefault(key, []).append((index, call))
-    return [_finish(_torch_export(model, calls[0][1], None), examples, tuple(calls)) for calls in by_shape.values()]
+    return _export_calls(model, examples, tuple(enumerate(examples.calls)), notes)
 
 
-def _export_together(
-    model: torch.nn.Module, examples: Examples, numbered: tuple[tuple[int, Call], ...], notes: list[str]
-) -> Exported | None:
-    differing = _differing(examples.calls)
-    traced = max(examples.calls, key=lambda call: call.tensor_elements)
+Numbered = tuple[tuple[int, Call], ...]
+
+
+def _export_calls(model: torch.nn.Module, examples: Examples, calls: Numbered, notes: list[str]) -> list[Exported]:
+    differing = _differing([call for _, call in calls])
+    traced = max((call for _, call in calls), key=lambda call: call.tensor_elements)
     if not any(differing):
-        return _finish(_torch_export(model, traced, None), examples, numbered)
+        return [_finish(_torch_export(model, traced, None), examples, calls)]
     try:
         program = _torch_export(model, traced, differing)
-        exported = _finish(program, examples, numbered)
+        refusals = _refusals(program, calls)
+        served = tuple((number, call) for number, call in calls if not refusals[number])
+        exported = _finish(program, examples, served)
+        fixed = _fixed_sizes(exported, differing)
     except ExtractError as error:
-        # Whether the sizes are to blame shows when they are fixed: the fixed export raises what is left.
+        # Whether the open sizes are to blame shows when they are fixed: that raises what is left.
         notes.append(f"exported once per shape, because with open sizes it fails: {error}")
-        return None
-    fixed = _fixed_sizes(exported, differing)
-    if fixed:
-        notes.append(f"exported once per shape, because the model fixes {fixed}")
-        return None
-    return exported
+        return _export_by_shape(model, examples, calls)
+    if fixed or not served:
+        notes.append(f"exported once per shape, because the model fixes {fixed or 'its sizes'}")
+        return _export_by_shape(model, examples, calls)
+    others = tuple((number, call) for number, call in calls if refusals[number])
+    if not others:
+        return [exported]
+    notes.extend(f"example {n} takes another way through the model: {refusals[n]}" for n, _ in others)
+    return [exported, *_export_calls(model, examples, others, notes)]
 
 
-def _differing(calls: tuple[Call, ...]) -> list[set[int]]:
+def _export_by_shape(model: torch.nn.Module, examples: Examples, calls: Numbered) -> list[Exported]:
+    by_shape: dict[tuple[Any, ...], list[tuple[int, Call]]] = {}
+    for number, call in calls:
+        key = tuple(tuple(leaf.shape) for leaf in call.leaves if isinstance(leaf, torch.Tensor))
+        by_shape.setdefault(key, []).append((number, call))
+    return [_finish(_torch_export(model, same[0][1], None), examples, tuple(same)) for same in by_shape.values()]
+
+
+def _refusals(program: ExportedProgram, calls: Numbered) -> dict[int, str]:
+    """Per call, which condition of the exported way through the model it does not meet; empty where it meets all.
+
+    torch takes sizes of 0 and 1 for special even where the model does not. Those conditions are passed over: running
+    the graph beside the model shows whether it holds there.
+    """
+    with _quiet():
+        guards = getattr(program.module(check_guards=True), "_guards_fn", None)
+    refusals = {number: "" for number, _ in calls}
+    if guards is None:
+        return refusals
+    for number, call in calls:
+        try:
+            guards(*call.leaves)
+        except AssertionError as error:
+            message = _reason(error)
+            refusals[number] = "" if _ZERO_ONE.search(message) else message
+    return refusals
+
+
+def _differing(calls: Sequence[Call]) -> list[set[int]]:
     """Per leaf, the dimensions whose sizes are not the same in all calls."""
     result: list[set[int]] = []
     for leaves in zip(*(call.leaves for call in calls), strict=True):
@@ -149,7 +179,7 @@ def _decompositions() -> Any:
     return table
 
 
-def _finish(program: ExportedProgram, examples: Examples, calls: tuple[tuple[int, Call], ...]) -> Exported:
+def _finish(program: ExportedProgram, examples: Examples, calls: Numbered) -> Exported:
     graph = program.graph_module
     for node in list(graph.graph.nodes):
         # Checks of what export assumed; they compute nothing.

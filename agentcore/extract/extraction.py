@@ -108,7 +108,7 @@ def _not_too_large(candidates: list[Candidate], max_bytes: int, left: list[Left]
     for candidate in candidates:
         size = _tensor_bytes(candidate)
         if size > max_bytes:
-            reason = f"its tensors have {size / 2**30:.1f} GiB, more than {max_bytes / 2**30:g} (--max-gib)"
+            reason = f"its tensors have {size / 2**20:.3g} MiB, more than {max_bytes / 2**20:.3g} MiB (--max-gib)"
             left.append(Left(candidate.name, candidate.occurrences[0].modules, reason))
         else:
             kept.append(candidate)
