@@ -321,6 +321,7 @@ class _Evaluation:
         check = {
             "timeout": CheckName.IN_TIME,
             "violation": CheckName.CHANNEL_INTACT,
+            "stays": CheckName.STEADY_WORK,
             "host": CheckName.INFRASTRUCTURE,
         }.get(failure.kind, CheckName.LOADS if loading else CheckName.RUNS)
         findings.fail(check, failure.message)

@@ -32,7 +32,7 @@ class RunnerFailure(Exception):
 
     def __init__(self, kind: str, message: str) -> None:
         super().__init__(message)
-        self.kind = kind  # error | died | violation | timeout | memory | host (ours to mend)
+        self.kind = kind  # error | died | violation | timeout | memory | stays | host (ours to mend)
         self.message = message
 
 
