@@ -97,7 +97,7 @@ InputSource = Annotated[
 class Workload(Part):
     """One line of a workload file. ``index`` is its place in that file, from 0."""
 
-    uuid: Annotated[str, Field(min_length=1, max_length=100)]
+    uuid: Annotated[str, Field(min_length=1, max_length=64)]
     axes: Annotated[
         dict[str, Annotated[int, Field(ge=0, strict=True), BeforeValidator(_whole)]],
         BeforeValidator(lambda value: {} if value is None else value),

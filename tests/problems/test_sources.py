@@ -307,6 +307,15 @@ def test_the_command_reports_each_problem_and_sums_up(tmp_path: Path, capsys: An
     assert command("check", str(tmp_path / "absent")) == 2
 
 
+def test_the_command_tries_references_when_asked(tmp_path: Path, capsys: Any) -> None:
+    write_directory(tmp_path / "good", "good")
+    write_directory(tmp_path / "bad", "bad", reference="def run(x, scale):\n    return x + undefined\n")
+    assert command("check", str(tmp_path), "--reference") == 1
+    said = capsys.readouterr().out
+    assert "good: 1 workloads, 0 for the CPU, 0 held out; the reference ran" in said
+    assert f"{tmp_path / 'bad'}: reference: workload w0: NameError: name 'undefined'" in said
+
+
 def test_every_problem_of_the_public_sample_passes_through_every_layout(sample: Path, tmp_path: Path) -> None:
     lines = []
     for outcome in collect([sample], tmp_path / "none"):
