@@ -32,7 +32,7 @@ def run(
     if not a.is_cuda:
         c.copy_((_decoded(a, a_scale) @ _decoded(weight, weight_scale).t()).mul_(alpha))
         return
-    if torch.cuda.get_device_capability(a.device)[0] < 10:
+    if torch.cuda.is_available() and torch.cuda.get_device_capability(a.device)[0] < 10:
         raise RuntimeError("cuBLASLt multiplies NVFP4 operands on Blackwell only; this GPU has no FP4")
     product = torch._scaled_mm(
         a, weight.t(), _tiled(a_scale), _tiled(weight_scale), out_dtype=torch.bfloat16
