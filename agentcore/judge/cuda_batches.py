@@ -2,10 +2,10 @@
 
 The runner enqueues pairs of calls, [clear][call][end mark][gate][begin mark][call][end mark][over mark]. Only then does
 the judge let them go, pair by pair. The grid of ``clear`` fills every multiprocessor; when all of it has arrived,
-nothing else is running. Now the judge writes the pair's inputs, by the copy engine. The grid reads twice the cache,
-once to be rid of what is in it, and once more after the judge has opened the gate; then it writes the first begin mark
-and leaves. So inputs cannot be looked at by anything but the calls, and every call has its own, so that nothing can be
-reused or merged.
+nothing else is running and nothing is dirty in the cache. Now the judge writes the pair's inputs, by the copy engine.
+The grid reads twice the cache, once to be rid of them, and once more after the judge has opened the gate; then it
+writes the first begin mark and leaves. So inputs cannot be looked at by anything but the calls, and every call has its
+own, so that nothing can be reused or merged.
 
 A call's latency is the time between its two marks on the judge's clock, less what empty marks cost. Only the first call
 of a pair counts. What it hides before its begin mark or behind its end mark, or moves into the second call or behind
