@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from django.db.models import Max
 from django.urls import reverse
 
 from agentcore.baselines import BaselineKind
-from agentcore.vocabulary import Verdict
+from agentcore.vocabulary import HardwareName, Verdict
 from portal.attempts.models import Attempt
 from portal.campaigns.models import Campaign
 from portal.evaluations import baselines
@@ -38,13 +39,18 @@ class KindRow:
         return (self.evaluation.verdict or self.evaluation.state) if self.evaluation else ""
 
 
-def hardware_of(problem: Problem) -> str:
-    """The hardware whose baselines to show where no track says: that of the newest evaluation of one."""
-    newest = (
+def hardware_of(problem: Problem, wanted: str, otherwise: str) -> tuple[str, list[str]]:
+    """Whose baselines to show, and all that there is a choice of: what has any, and the page's own hardware.
+
+    ``wanted`` where it is one of them, else the page's own (``otherwise``), else that of the newest evaluation.
+    """
+    rows = (
         Evaluation.objects.filter(attempt__problem=problem, attempt__kind=Attempt.Kind.BASELINE)
-        .order_by("-id").values_list("hardware", flat=True).first()
+        .order_by().values("hardware").annotate(newest=Max("id")).order_by("-newest")
     )
-    return newest or "cpu"
+    known = [row["hardware"] for row in rows]
+    chosen = wanted if wanted in known else otherwise or (known[0] if known else HardwareName.CPU.value)
+    return chosen, sorted({chosen, *known, *([otherwise] if otherwise else [])})
 
 
 def kinds_table(problem: Problem, hardware: str, verified: Sequence[Verified]) -> Table:

@@ -8,8 +8,14 @@ from pathlib import Path
 
 import pytest
 
+from agentcore.baselines import BaselineKind
+from agentcore.baselines.judged import judge_baseline
 from agentcore.cli import main
+from agentcore.judge.evaluate import Judge
+from agentcore.problems import load_problem
 from tests.judge.conftest import DOUBLE, workload, write_problem
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture
@@ -61,3 +67,15 @@ def test_what_passed_is_kept_until_its_source_changes(baseline: Callable, direct
 def test_a_kind_that_the_problem_lacks_cannot_be_judged(baseline: Callable, capsys: pytest.CaptureFixture[str]) -> None:
     code, said, _ = baseline("--kind", "library")
     assert code == 2 and "there is no library.py" in said
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("name", ["rmsnorm_h4096", "gemm_bf16_llama8b"])
+def test_on_a_gpu_every_kind_of_the_suite_is_verified_and_compiled_ahead_of_its_timing(
+    gpu_judge: Judge, cache_dir: Path, name: str
+) -> None:
+    problem = load_problem(ROOT / "problems" / name)
+    for kind in (BaselineKind.EAGER, BaselineKind.COMPILE, BaselineKind.HAND, BaselineKind.LIBRARY):
+        result = judge_baseline(gpu_judge, problem, kind, cache_dir)
+        assert result.passed, (kind, result.message)
+        assert {w.timing_method for w in result.workloads} == {"gated"}, kind

@@ -101,7 +101,6 @@ def problem_detail(request: HttpRequest, name: str) -> HttpResponse:
     track = _chosen_track(request, tracks)
     context: dict[str, Any] = {"title": problem.name, "problem": problem, "tracks": tracks, "track": track}
     shown: list[Table] = []
-    hardware = track.hardware if track else baselines.hardware_of(problem)
     if track is not None:
         evaluations = Evaluation.objects.filter(
             attempt__problem=problem, attempt__language=track.language, hardware=track.hardware
@@ -110,11 +109,12 @@ def problem_detail(request: HttpRequest, name: str) -> HttpResponse:
         if (same := live.unchanged(request, watched)) is not None:
             return same
         context["live"] = watched
-    verified = verified_baselines(problem, hardware)
+    verified: dict[str, list[Verified]] = {}
     if track is not None:
-        context |= _track_context(request, problem, track, shown, verified)
+        verified[track.hardware] = found = verified_baselines(problem, track.hardware)
+        context |= _track_context(request, problem, track, shown, found)
     if not request.headers.get("HX-Request"):
-        context |= _definition_context(problem) | _baseline_context(problem, hardware, verified)
+        context |= _definition_context(problem) | _baseline_context(request, problem, track, verified)
         shown += [context["workloads"], context["baselines"], context["baseline_workloads"]]
     return tables.respond(request, "problems/detail.html", context, *shown, fragment="problems/_track.html")
 
@@ -236,10 +236,16 @@ def _signature(definition: dict[str, Any]) -> list[dict[str, str]]:
     return rows
 
 
-def _baseline_context(problem: Problem, hardware: str, verified: list[Verified]) -> dict[str, Any]:
+def _baseline_context(
+    request: HttpRequest, problem: Problem, track: Track | None, verified: dict[str, list[Verified]]
+) -> dict[str, Any]:
+    """The baselines on the hardware that ``?baselines=`` names, else on the track's; ``verified`` is what is known."""
+    wanted = request.GET.get("baselines", "")
+    hardware, choice = baselines.hardware_of(problem, wanted, track.hardware if track else "")
+    found = verified[hardware] if hardware in verified else verified_baselines(problem, hardware)
     return {
-        "baseline_hardware": hardware,
-        "baselines": baselines.kinds_table(problem, hardware, verified),
-        "baseline_workloads": baselines.workloads_table(problem, hardware, verified),
+        "baseline_hardware": hardware, "baseline_choice": choice,
+        "baselines": baselines.kinds_table(problem, hardware, found),
+        "baseline_workloads": baselines.workloads_table(problem, hardware, found),
         "baseline_rules": baselines.rules(problem, hardware),
     }

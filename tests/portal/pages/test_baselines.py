@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from django.test import Client
 
-from agentcore.vocabulary import Verdict
+from agentcore.vocabulary import HardwareName, Verdict
 from portal.evaluations.models import Evaluation
 from tests.portal import factories as make
 
@@ -13,9 +13,11 @@ pytestmark = pytest.mark.django_db
 ADDRESS = "/problems/rmsnorm_h4096/"
 
 
-def add(problem, slug: str, latencies, **fields) -> Evaluation:
+def add(problem, slug: str, latencies, hardware: str = "cpu", **fields) -> Evaluation:
     attempt = make.make_baseline_attempt(problem, slug=slug)
-    return make.make_evaluation(attempt, result=make.make_result(attempt, latencies=latencies, **fields))
+    return make.make_evaluation(attempt, result=make.make_result(
+        attempt, latencies=latencies, hardware=HardwareName(hardware), **fields
+    ))
 
 
 def rows(client: Client, table: str, address: str = ADDRESS) -> list[dict]:
@@ -74,6 +76,16 @@ def test_a_problem_that_nobody_attempted_shows_its_baselines(client: Client, yar
     shown = {row["kind"]: row for row in rows(client, "baselines", "/problems/untouched/")}
     assert (shown["eager"]["outcome"], shown["hand"]["outcome"]) == ("queued", None)
     assert shown["hand"]["note"] == "The problem has no baseline.py."
+
+
+def test_those_on_other_hardware_are_a_click_away(client: Client, yard) -> None:
+    add(yard.problem, "eager", [9.0, 9.0], hardware="h200")
+    page = client.get(ADDRESS).content.decode()
+    assert "Baselines on cpu" in page and 'href="?baselines=h200#baselines"' in page
+    there = client.get(f"{ADDRESS}?format=json&table=baseline_workloads&baselines=h200").json()["rows"]
+    assert [row["baseline_us"] for row in there] == [9.0, 9.0]
+    for nowhere in ("b200", "<script>"):
+        assert "Baselines on cpu" in client.get(ADDRESS, {"baselines": nowhere}).content.decode()
 
 
 def test_more_baselines_cost_no_more_queries(client: Client, yard, django_assert_max_num_queries) -> None:
