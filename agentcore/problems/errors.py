@@ -9,11 +9,16 @@ from typing import Self
 class DocumentError(ValueError):
     """A file that somebody wrote cannot be used. The message names file, line (where known) and field."""
 
+    file: Path | None = None
+    """The file at fault, or the directory it belongs to, where one is."""
+
     @classmethod
     def at(cls, file: Path, line: int | None, field: str, message: str) -> Self:
         """Build ``FILE:LINE: FIELD: MESSAGE``; ``line`` counts from 1; an empty ``field`` is left out."""
         place = f"{file}:{line}" if line is not None else str(file)
-        return cls(f"{place}: {field}: {message}" if field else f"{place}: {message}")
+        error = cls(f"{place}: {field}: {message}" if field else f"{place}: {message}")
+        error.file = file
+        return error
 
 
 class ProblemError(DocumentError):

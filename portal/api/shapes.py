@@ -56,10 +56,17 @@ def problem_detail(problem: Problem, best: Iterable[Evaluation]) -> dict[str, An
         "reference": problem.reference,
         "brief": problem.brief,
         "workloads": [
-            {"target": w.target, "index": w.index, "uuid": w.uuid, "axes": w.axes, "tolerance": w.tolerance}
+            {
+                "target": w.target, "index": w.index, "uuid": w.uuid, "axes": w.axes, "tolerance": w.tolerance,
+                "official_sol_us": w.official_sol_us, "official_baseline_us": w.official_baseline_us,
+            }
             for w in workloads
             if w.target != "heldout"
         ],
+        "source": problem.source,
+        "original_name": problem.original_name or problem.name,
+        "official": {"source": problem.official_source, "hardware": problem.official_hardware}
+        if problem.official_source else None,
         "heldout_workloads": sum(w.target == "heldout" for w in workloads),
     }
 

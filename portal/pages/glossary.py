@@ -42,6 +42,8 @@ TERMS: tuple[Term, ...] = (
          "necessary work alone, each input byte read once, each output byte written once, and the arithmetic on the "
          "fastest unit that meets the tolerance. No honest kernel is faster.",
          "T_SOL = max over resources of work / peak rate"),
+    Term("official", "official bound and baseline", "What the benchmark that a problem was imported from states for a "
+         "workload, on the hardware it names. Kept beside our own figures to compare with, and used for no score."),
     Term("sol-score", "SOL score, S", "Where a kernel stands between the baseline (0.5) and the limit (1). A problem's "
          "score is the mean over its workloads.", "S = 1 / (1 + (T_k − T_SOL) / (T_b − T_SOL))"),
     Term("headroom", "headroom", "What is left to the limit.", "1 − S"),

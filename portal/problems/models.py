@@ -20,6 +20,10 @@ class Problem(models.Model):
     reference = models.TextField(blank=True)
     brief = models.TextField(blank=True, help_text="The problem's README.md.")
     source_path = models.CharField(max_length=500, help_text="The directory the worker loads the problem from.")
+    source = models.CharField(max_length=500, blank=True, help_text="File and row it was imported from, if converted.")
+    original_name = models.CharField(max_length=500, blank=True, help_text="Its name there, if it is another.")
+    official_source = models.CharField(max_length=200, blank=True, help_text="Whose bounds and baselines are kept.")
+    official_hardware = models.CharField(max_length=200, blank=True)
     is_active = models.BooleanField(default=True)
     imported_at = models.DateTimeField(auto_now_add=True)
     updated_at = models.DateTimeField(auto_now=True)
@@ -34,12 +38,21 @@ class Problem(models.Model):
         return reverse("problem-detail", args=[self.name])
 
     def directory(self) -> Path:
-        """The problem's files on this host: where it was imported from, else by its name among this checkout's suite.
+        """The problem's files on this host: where it was imported from, else by its name among what was converted
+        here, else among this checkout's suite.
 
         Hosts of a fleet share the database but not their paths; the digest says whether the files are the same.
         """
         imported = Path(self.source_path)
-        return imported if imported.is_dir() else Path(settings.PROBLEMS_DIR) / self.name
+        if imported.is_dir():
+            return imported
+        converted = converted_directory() / self.name
+        return converted if converted.is_dir() else Path(settings.PROBLEMS_DIR) / self.name
+
+
+def converted_directory() -> Path:
+    """Where problems of other layouts (JSONL, parquet, FlashInfer-Trace) are written as directories."""
+    return Path(settings.KERNELYARD_HOME) / "problems"
 
 
 class Workload(models.Model):
@@ -56,6 +69,8 @@ class Workload(models.Model):
     index = models.PositiveIntegerField()
     axes = models.JSONField(default=dict)
     tolerance = models.JSONField(default=dict)
+    official_sol_us = models.FloatField(null=True, blank=True, help_text="The benchmark's own T_SOL, µs.")
+    official_baseline_us = models.FloatField(null=True, blank=True, help_text="The benchmark's own T_b, µs.")
     is_current = models.BooleanField(default=True, help_text="False once a re-import no longer lists it.")
 
     class Meta:

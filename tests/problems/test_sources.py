@@ -252,6 +252,12 @@ def test_directories_nested_beyond_measure_end_in_an_error(tmp_path: Path, found
     assert names(outcomes) == ["a", "-"] and "32 levels" in outcomes[1].error
 
 
+def test_what_was_converted_is_not_found_again(tmp_path: Path, found: Any) -> None:
+    write_lines(tmp_path / "all.jsonl", definition("a") | {"workloads": [workload()]})
+    assert [names(found(tmp_path)) for _ in range(2)] == [["a"], ["a"]]
+    assert names(found(tmp_path / "staging")) == ["a"]
+
+
 def test_one_name_twice_is_the_same_problem_or_an_error(tmp_path: Path, found: Any) -> None:
     write_directory(tmp_path / "one", "a")
     write_directory(tmp_path / "two", "a")

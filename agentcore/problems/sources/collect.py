@@ -32,9 +32,9 @@ def collect(paths: Iterable[Path], staging: Path) -> Iterator[Found]:
     """
     met: dict[str, tuple[str, str]] = {}
     for path in paths:
-        for outcome in discover(path):
+        for outcome in discover(path, without=staging):
             if isinstance(outcome, ProblemError):
-                yield Found(str(path), error=str(outcome))
+                yield Found(str(outcome.file or path), error=str(outcome))
                 continue
             place = outcome.source if _is_elsewhere(outcome) else str(outcome.root)
             try:

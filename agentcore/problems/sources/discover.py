@@ -28,11 +28,14 @@ MAX_DIRECTORIES = 100_000
 _NOT_PROBLEMS = frozenset({WORKLOADS, CPU_WORKLOADS, HELDOUT, "workloads.jsonl"})
 
 
-def discover(path: Path) -> Iterator[Outcome]:
-    """Every problem at or below ``path``, in order of their places. Yields an error where there is none."""
+def discover(path: Path, without: Path | None = None) -> Iterator[Outcome]:
+    """Every problem at or below ``path``, in order of their places. Yields an error where there is none.
+
+    A directory ``without`` on the way is passed over: where converted problems are written is no place to find them.
+    """
     try:
         if path.is_dir():
-            found = _below(path)
+            found = _below(path, without)
         elif path.name == DEFINITION:
             found = _directory(path.parent)
         elif path.is_file():
@@ -50,7 +53,8 @@ def discover(path: Path) -> Iterator[Outcome]:
         yield ProblemError.at(path, None, "", f"no problem here or below: there is no {looked}")
 
 
-def _below(root: Path) -> Iterator[Outcome]:
+def _below(root: Path, without: Path | None) -> Iterator[Outcome]:
+    passed_over = without.resolve() if without is not None and without.resolve() != root.resolve() else None
     faults: list[OSError] = []
     count = 0
     for name, directories, files in os.walk(root, onerror=faults.append):
@@ -64,7 +68,8 @@ def _below(root: Path) -> Iterator[Outcome]:
                 return
             directories.clear()
             continue
-        directories[:] = sorted(d for d in directories if not d.startswith("."))
+        seen = (d for d in directories if not d.startswith(".") and (place / d).resolve() != passed_over)
+        directories[:] = sorted(seen)
         if DEFINITION in files:
             yield from _directory(place)
             continue
@@ -81,6 +86,7 @@ def _directory(root: Path) -> Iterator[Outcome]:
     try:
         yield read_parts(root)
     except ProblemError as error:
+        error.file = root
         yield error
 
 

@@ -189,6 +189,13 @@ def _definition_context(problem: Problem) -> dict[str, Any]:
                lambda v, _: _tolerance(v)),
         Column("uuid", "uuid", lambda w: w.uuid, tables.code),
     ]
+    if any(w.official_sol_us is not None or w.official_baseline_us is not None for w in listed):
+        columns[3:3] = [
+            Column("official_sol_us", "official T_SOL (µs)", lambda w: w.official_sol_us, tables.microseconds,
+                   numeric=True, term="official"),
+            Column("official_baseline_us", "official T_b (µs)", lambda w: w.official_baseline_us,
+                   tables.microseconds, numeric=True, term="official"),
+        ]
     return {
         "brief": highlighting.markdown(problem.brief) if problem.brief else "",
         "reference": highlighting.code(problem.reference, "reference.py") if problem.reference else "",

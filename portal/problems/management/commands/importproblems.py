@@ -1,31 +1,64 @@
-"""`manage.py importproblems PATH…`: add or update problems from directories."""
+"""`manage.py importproblems PATH…`: add or update problems from directories, JSONL, parquet or FlashInfer-Trace."""
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 
-from portal.problems.importing import import_problems
+from agentcore.build.log import clean_text
+from agentcore.problems import Problem as ProblemFiles
+from agentcore.sandbox import SandboxError, find_sandbox
+from portal.problems.importing import Examine, imports
 
 
 class Command(BaseCommand):
-    help = "Import every problem at or below the given directories (default: the suite of this checkout)."
+    help = (
+        "Import every problem at or below the given paths (default: the suite of this checkout): directories with a "
+        "definition.json at any depth, JSONL with one problem a line, parquet, FlashInfer-Trace. A broken one is "
+        "reported and stops no other. The judge runs references in its own process: import only what you trust."
+    )
 
     def add_arguments(self, parser) -> None:
         parser.add_argument("paths", nargs="*", type=Path, default=[])
+        parser.add_argument(
+            "--reference", action="store_true",
+            help="run each reference and input generator once in the sandbox, and refuse those that fail",
+        )
 
     def handle(self, *args, **options) -> None:
-        outcomes = import_problems(options["paths"] or [Path(settings.PROBLEMS_DIR)])
-        for outcome in outcomes:
+        examine = self._examiner() if options["reference"] else None
+        counts: Counter[str] = Counter()
+        for outcome in imports(options["paths"] or [Path(settings.PROBLEMS_DIR)], examine=examine):
+            counts[outcome.change or "broken"] += 1
             if outcome.error:
-                self.stderr.write(outcome.error)
+                self.stderr.write(clean_text(outcome.error))
                 continue
-            line = f"{outcome.problem.name}: {outcome.change}"
+            line = f"{outcome.problem.name if outcome.problem else outcome.path}: {outcome.change}"
             if outcome.cannot_run:
                 line += f"; data files absent, so {len(outcome.cannot_run)} workloads cannot run"
             self.stdout.write(line)
-        broken = sum(bool(outcome.error) for outcome in outcomes)
-        if broken:
-            raise CommandError(f"{broken} of {len(outcomes)} problems were not imported; see above")
+        words = ("created", "updated", "unchanged", "repeated", "broken")
+        summary = ", ".join(f"{counts[word]} {word}" for word in words if counts[word])
+        self.stdout.write(f"{counts.total()} problems: {summary}")
+        if counts["broken"]:
+            raise CommandError(f"{counts['broken']} of {counts.total()} problems were not imported; see above")
+
+    def _examiner(self) -> Examine:
+        from agentcore.problems.trial import try_reference
+
+        try:
+            sandbox = find_sandbox()
+        except SandboxError as error:
+            raise CommandError(f"--reference needs a sandbox: {error}") from None
+
+        def examine(problem: ProblemFiles) -> str:
+            trial = try_reference(problem, sandbox)
+            if trial.outcome == "skipped":
+                self.stdout.write(f"{problem.name}: the reference was not run: {clean_text(trial.message)}")
+            place = problem.source or problem.root
+            return "" if trial.ok else f"{place}: reference: workload {trial.workload}: {trial.message}"
+
+        return examine
