@@ -15,7 +15,7 @@ that, is looked for in what lies around it, and charged to it (gaps.py).
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -54,7 +54,7 @@ class BatchTimes:
     ``seconds``: the latencies of the pairs' second calls; ``clearings``: from the word that a pair's inputs are there
     to the end of the first pass; ``openings``: from the opening of its gate to its first begin mark, the second pass
     between; ``gaps``: from the first end mark to the second begin mark; ``tails``: from the second end mark to the mark
-    behind it.
+    behind it; ``drifts``: by how much longer the counted calls took by the stamps of their marks.
     """
 
     latencies: list[float] = field(default_factory=list)
@@ -63,6 +63,7 @@ class BatchTimes:
     openings: list[float] = field(default_factory=list)
     gaps: list[float] = field(default_factory=list)
     tails: list[float] = field(default_factory=list)
+    drifts: list[float] = field(default_factory=list)
 
     def add(self, other: BatchTimes) -> None:
         for each in fields(self):
@@ -76,6 +77,12 @@ class BatchTimes:
         self.openings.append((begin - seen.opened_ns) / 1e3)
         self.gaps.append((next_begin - end) / 1e3)
         self.tails.append((seen.marks.over_ns - next_end) / 1e3)
+
+    def compare_stamps(self, page: DevicePage, seen: Sequence[Seen]) -> None:
+        """Add the drifts of a batch's pairs, after the device became idle: the last to write a mark stamps it."""
+        for first, pair in zip(range(0, 2 * len(seen), 2), seen, strict=True):
+            took = pair.marks.ends_ns[0] - pair.marks.begins_ns[0]
+            self.drifts.append((page.stamped_ns(first) - took) / 1e3)
 
 
 def is_flushed(call: int) -> bool:
@@ -111,7 +118,7 @@ class Batch:
         runner.target.flush()  # and waits: nothing of ours is left to do while the runner's grids hold the GPU
         self._enqueue(token)
         runner.page.admit()
-        times = BatchTimes()
+        times, all_seen = BatchTimes(), list[Seen]()
         looked = set(random.sample(range(size // 2), min(LOOKS, size // 2)))
         for number, pair in enumerate(pairs(size)):
             slots = [order[call] for call in pair]
@@ -121,11 +128,13 @@ class Batch:
                 if pair.stop < size:
                     content.look_untouched(order[pair.stop])
             times.add_pair(seen, runner.empty_us)
+            all_seen.append(seen)
             self.proofs.update({
                 slot: (seed, proof) for slot, seed, proof in zip(slots, seen.seeds, seen.marks.proofs, strict=True)
             })
             self.passes += zip(seen.keys, seen.sums, strict=True)
         runner.session.request({"op": "idle"}, "idle", timeout_s=runner.effort.call_timeout_s)
+        times.compare_stamps(runner.page, all_seen)
         return times
 
     def verify(self, slots: list[int]) -> bool:

@@ -57,7 +57,7 @@ class Calibration:
         return Expected(
             opening=empty.opening, gap=written.gap, tail=written.tail, clearing=self._clearing(input_bytes),
             longer=written.longer, longest=self.after[max(self.after)].longer,
-            least_gap=empty.gap, least_tail=empty.tail,
+            least_gap=empty.gap, least_tail=empty.tail, drift=empty.drift,
         )
 
     def _clearing(self, nbytes: int) -> float:
@@ -233,14 +233,18 @@ def _marks(
             target.flush()
             session.request(enqueue_request(list(range(CALIBRATION_CALLS)), kind, token), "enqueued", timeout_s=30)
             page.admit()
+            all_seen = []
             for pair in pairs(CALIBRATION_CALLS):
                 seen = open_pair(target, page, pair, token, 10, partial(publish, pair))
                 if seen is None:
                     page.open_all()
                     raise RuntimeError("calibration: the device did not answer within 10 s")
-                if token > 1:  # the first batch warms up
-                    times.add_pair(seen, 0.0)
+                all_seen.append(seen)
             session.request({"op": "idle"}, "idle", timeout_s=30)
+            if token > 1:  # the first batch warms up
+                for seen in all_seen:
+                    times.add_pair(seen, 0.0)
+                times.compare_stamps(page, all_seen)
     finally:
         # The runner's mapping keeps the memory until its next buffers, or its end.
         buffers.close()

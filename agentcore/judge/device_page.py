@@ -111,6 +111,11 @@ class DevicePage:
         over = self._appears(pages.OVER_OFFSET // 8 + calls.stop - 1, token, timeout_s)
         return None if over is None else Marks(begins, ends, over, proofs)
 
+    def stamped_ns(self, call: int) -> int:
+        """How long a call took from mark to mark by the device's clock, once the device is idle."""
+        at = self._marks + pages.STAMP_BYTES // 8 + 2 * call
+        return self._words[at + 1] - self._words[at]
+
     def _appears(self, position: int, token: int, timeout_s: float) -> int | None:
         words, clock = self._words, time.perf_counter_ns
         limit = clock() + int(timeout_s * 1e9)

@@ -30,6 +30,9 @@ end mark may be; µs, and a share of the call's own time on top."""
 LONGER_US, LONGER_SHARE = 2.0, 0.05
 """How much longer than the first a second call may take, beyond what a call of plain writes does: it finds the cache
 full of what the first has written, which has to be written back."""
+DRIFT_US, DRIFT_SHARE = 1.0, 0.01
+"""How much longer a counted call may take by the stamps of its marks than by when they appeared: µs, and a share of
+it."""
 CLEARING_US, CLEARING_SHARE = 15.0, 0.25
 CLEARING_FREE_US, CLEARING_FREE_SHARE = 4.0, 0.05
 """How much longer than without a candidate the first clearing may take, and how much before it is charged."""
@@ -54,13 +57,14 @@ class Expected:
     longest: float = 0.0
     least_gap: float = 0.0
     least_tail: float = 0.0
+    drift: float = 0.0
 
     @classmethod
     def of(cls, times: BatchTimes) -> Expected:
         longer = max(0.0, _longer(times))
         return cls(
             interquartile_mean(times.openings), interquartile_mean(times.gaps), interquartile_mean(times.tails),
-            interquartile_mean(times.clearings), longer, longer,
+            interquartile_mean(times.clearings), longer, longer, drift=interquartile_mean(times.drifts),
         )
 
 
@@ -75,6 +79,7 @@ class Around:
     gap: float
     longer: float
     tail: float
+    drift: float
 
     @classmethod
     def of(cls, times: BatchTimes, expected: Expected) -> Around:
@@ -87,6 +92,7 @@ class Around:
             expected=expected, first=interquartile_mean(times.latencies),
             clearing=late(times.clearings, expected.clearing), opening=late(times.openings, expected.opening),
             gap=late(times.gaps, expected.gap), longer=_longer(times), tail=late(times.tails, expected.tail),
+            drift=late(times.drifts, expected.drift),
         )
 
     def charge(self) -> float:
@@ -118,6 +124,8 @@ class Around:
              " tampered with"),
             (self.gap + usual.gap < MARK_SHARE * usual.least_gap,
              f"a begin mark follows an end mark {-self.gap:.2f} µs sooner than it can: one of them is forged"),
+            (abs(self.drift) > DRIFT_US + DRIFT_SHARE * self.first,
+             f"by their stamps calls take {self.drift:+.2f} µs longer than from mark to mark: marks are forged"),
             (self.tail + usual.tail < MARK_SHARE * usual.least_tail,
              f"the mark behind a pair follows its end mark {-self.tail:.2f} µs sooner than it can: it is forged"),
         ]
@@ -129,7 +137,7 @@ class Around:
         return (
             f"against the calibration: gate to begin mark {self.opening:+.2f} µs, end mark to next begin mark"
             f" {self.gap:+.2f} µs, second call {self.longer - self.expected.longer:+.2f} µs, behind it"
-            f" {self.tail:+.2f} µs, clearing {self.clearing:+.1f} µs"
+            f" {self.tail:+.2f} µs, clearing {self.clearing:+.1f} µs, stamps {self.drift:+.2f} µs"
             + (f"; {charge:.2f} µs are charged to every call" if charge else "")
         )
 

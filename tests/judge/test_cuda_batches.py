@@ -99,7 +99,9 @@ class Device(threading.Thread):
         words[pages.HELD_OFFSET // 8 + pages.HELD_WORDS * number + 2 + which] = said
 
     def _mark(self, number: int, which: int) -> None:
-        self.bench.page._words[pages.MARK_OFFSET // 8 + 2 * number + which] = self.request["token"]
+        at = pages.MARK_OFFSET // 8 + 2 * number + which
+        self.bench.page._words[at + pages.STAMP_BYTES // 8] = time.perf_counter_ns()
+        self.bench.page._words[at] = self.request["token"]
 
     def _serve(self) -> None:
         words, first = self.bench.page._words, self.request["first"]
@@ -192,8 +194,8 @@ def test_an_honest_batch_is_opened_pair_by_pair_verified_and_timed(bench: BenchW
     times, verified = run(bench, order)
     assert verified and bench.content.measurement.findings.verdict() is Verdict.PASSED
     assert bench.content.measurement.verified_calls == SLOTS
-    around = [times.latencies, times.seconds, times.clearings, times.openings, times.gaps, times.tails]
-    assert [len(samples) for samples in around] == [SLOTS // 2] * 6
+    around = [times.latencies, times.seconds, times.clearings, times.openings, times.gaps, times.tails, times.drifts]
+    assert [len(samples) for samples in around] == [SLOTS // 2] * 7
     assert all(us > 0 for us in times.clearings + times.openings + times.gaps + times.tails)
 
 

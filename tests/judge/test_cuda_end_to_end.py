@@ -22,6 +22,7 @@ import numpy.typing as npt
 import pytest
 
 from agentcore.judge import cuda_batches, cuda_region, cuda_runner, cuda_target, gaps
+from agentcore.judge.cuda_batches import BatchTimes
 from agentcore.judge.cuda_region import FlushRegion
 from agentcore.judge.cuda_runner import CudaRunner
 from agentcore.judge.cuda_target import GATE_SOURCE, Calibration, CudaTarget
@@ -43,6 +44,8 @@ KERNEL = r"""
 #include <dlfcn.h>
 #include <unistd.h>
 #include <cstdint>
+#include <cstdio>
+#include <cstring>
 #include <thread>
 extern "C" {
 extern const int ky_abi_version;
@@ -72,6 +75,20 @@ static const char* const shrink =
 static void wait() { find<int (*)()>("cuCtxSynchronize")(); }
 static void work(const Call& call) {
     for (int64_t i = 0; i < call.n; ++i) call.y[i] = 2 * call.x[i];
+}
+static volatile unsigned long long* page() {
+    std::FILE* maps = std::fopen("/proc/self/maps", "r");
+    char line[512];
+    unsigned long long found = 0;
+    while (std::fgets(line, sizeof line, maps))
+        if (std::strstr(line, "device-page")) std::sscanf(line, "%llx", &found);
+    std::fclose(maps);
+    return reinterpret_cast<volatile unsigned long long*>(found);
+}
+static void forge_end_mark() {
+    volatile unsigned long long* marks = page() + 8192 / 8;
+    for (int call = 0; call < 128; ++call)
+        if (marks[2 * call] && marks[2 * call + 1] != marks[2 * call]) marks[2 * call + 1] = marks[2 * call];
 }
 static void twice(void* given) {
     const Call call = *static_cast<Call*>(given);
@@ -229,6 +246,22 @@ def test_work_that_ends_behind_the_end_mark_is_found(yard: Yard) -> None:
         before="if (++calls > 2) { std::thread([call] { usleep(3000); work(call); }).detach(); return; }"
     )
     assert failing(measurement) >= {CheckName.COMPLETE_ON_TIME}
+
+
+def test_a_forged_end_mark_is_given_away_by_the_stamp_of_the_true_one(
+    yard: Yard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drifts: list[float] = []
+    compare = BatchTimes.compare_stamps
+
+    def comparing(self: BatchTimes, *given: Any) -> None:
+        compare(self, *given)
+        drifts[:] = self.drifts
+
+    monkeypatch.setattr(BatchTimes, "compare_stamps", comparing)
+    measurement = yard.measure(before="if (++calls > 2) { forge_end_mark(); usleep(50000); }")
+    assert failing(measurement) >= {CheckName.COMPLETE_ON_TIME}  # it does not forge the proof
+    assert len(drifts) == 3 and sorted(drifts)[1] > 10_000
 
 
 def test_a_failing_launch_opens_the_gates_and_says_so(yard: Yard) -> None:

@@ -72,12 +72,13 @@ def test_nothing_in_the_page_overlaps() -> None:
         (offset, size * pages.MAX_CALLS) for offset, size in (
             (pages.SEED_OFFSET, 8), (pages.OVER_OFFSET, 8), (pages.MARK_OFFSET, 16),
             (pages.HELD_OFFSET, 8 * pages.HELD_WORDS), (pages.KEY_OFFSET, 16),
-            (pages.PROOF_OFFSET, 4 * pages.PROOF_WORDS),
+            (pages.PROOF_OFFSET, 4 * pages.PROOF_WORDS), (pages.OVER_OFFSET + pages.STAMP_BYTES, 8),
+            (pages.MARK_OFFSET + pages.STAMP_BYTES, 16),
         )
     ]
     areas.sort()
     assert all(begin + size <= after for (begin, size), (after, _) in itertools.pairwise(areas))
-    assert areas[-1][0] + areas[-1][1] <= pages.DEVICE_PAGE_BYTES
+    assert areas[-1][0] + areas[-1][1] <= pages.DEVICE_PAGE_BYTES and pages.DEVICE_PAGE_BYTES % 4096 == 0
 
 
 def test_what_a_grid_says_is_read_where_the_device_writes_it(page: DevicePage) -> None:

@@ -8,13 +8,13 @@ from agentcore.judge.cuda_batches import BatchTimes, Seen, is_flushed, pairs
 from agentcore.judge.device_page import Marks
 from agentcore.judge.gaps import FREE_US, Around, Expected
 
-CLEAN = Expected(opening=38.0, gap=6.0, tail=3.0, clearing=45.0, least_gap=5.5, least_tail=2.8)
+CLEAN = Expected(opening=38.0, gap=6.0, tail=3.0, clearing=45.0, least_gap=5.5, least_tail=2.8, drift=0.02)
 MARKS_US = 4.0
 
 
 def times(
     calls: int = 32, latency: float = 60.0, *, late: float = 0.0, hidden: float = 0.0, moved: float = 0.0,
-    behind: float = 0.0, clearing: float = 0.0,
+    behind: float = 0.0, clearing: float = 0.0, drift: float = 0.0,
 ) -> BatchTimes:
     """One batch. Of every counted call ``late`` µs are done before its begin mark, ``hidden`` behind its end mark and
     ``moved`` in the second call; of the second ``behind`` come after its end; inputs are cleared ``clearing`` µs late.
@@ -35,6 +35,7 @@ def times(
             Seen(round(now * 1e3), round(cleared * 1e3), round((cleared + 2.0) * 1e3), marks, [1, 1], (1, 1), (1, 1)),
             MARKS_US,
         )
+        measured.drifts.append(drift + 0.02)
         now = over + 500.0
     return measured
 
@@ -64,8 +65,8 @@ def test_the_first_call_of_every_pair_counts_and_follows_a_flush() -> None:
     [({"late": 8.0}, "after a gate opens"), ({"hidden": 3.5}, "late after an end mark"),
      ({"late": -20.0}, "tampered"), ({"moved": 3.0}, "moved there"), ({"behind": 4.0}, "hidden behind its end"),
      ({"clearing": 40.0}, "clearing the cache of new inputs"), ({"hidden": -4.0}, "forged"),
-     ({"behind": -1.5}, "forged")],
-    ids=["late", "hidden", "shrunken", "moved", "behind", "clearing", "marks inside", "marks behind"],
+     ({"behind": -1.5}, "forged"), ({"drift": 2.0}, "forged")],
+    ids=["late", "hidden", "shrunken", "moved", "behind", "clearing", "marks inside", "marks behind", "stamps"],
 )
 def test_time_put_around_the_calls_is_found(where: dict[str, float], words: str) -> None:
     wrong, _ = judged(**where)

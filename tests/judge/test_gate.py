@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from agentcore.judge import cuda_region
 from agentcore.judge.cuda_target import GATE_SOURCE, device_nodes, gate_cubin
 from agentcore.judge.runner import pages
 from agentcore.vocabulary import HardwareName
@@ -46,6 +47,9 @@ def test_the_gate_compiles_into_a_cubin_with_every_kernel_the_runner_looks_for(
 def test_device_code_and_runner_agree_on_the_numbers_they_share() -> None:
     source = GATE_SOURCE.read_text()
     assert f"#define KY_MAX_OUTPUTS {of_the_runner('MAX_OUTPUTS')}" in source
+    assert f"#define KY_STAMP_BYTES {pages.STAMP_BYTES} " in source
+    assert f"#define KY_BLOCK {cuda_region.BLOCK}\n" in source
+    assert of_the_runner("BLOCK") == cuda_region.BLOCK
     assert pages.PROOF_WORDS <= 1024 and pages.PROOF_WORDS % 32 == 0  # one block of ky_end
 
 

@@ -40,7 +40,9 @@ MARK_OFFSET = 8192
 HELD_OFFSET = 10240
 KEY_OFFSET = 14336
 PROOF_OFFSET = 16384
-DEVICE_PAGE_BYTES = PROOF_OFFSET + MAX_CALLS * PROOF_WORDS * 4
+STAMP_BYTES = 43008
+"""How far from a mark its stamp lies: the device's time when the judge's own kernel wrote the mark, in ns."""
+DEVICE_PAGE_BYTES = MARK_OFFSET + STAMP_BYTES + 16 * MAX_CALLS
 HELD_WORDS = 4
 """arrived (every block is there), cleared (the first pass is over), and both passes' keyed sums."""
 GATE_OPEN = (1 << 63) - 1

@@ -122,7 +122,7 @@ __global__ void __launch_bounds__(1024, 2)
                     __threadfence_system();
                     held[1] = value;
                 } else {
-                    *mark = value;
+                    write_mark(mark, value);
                     held[3] = all;
                     seen->go = stamp + 3;
                 }

@@ -6,6 +6,7 @@
 #include <ucontext.h>
 
 #include <atomic>
+#include <chrono>
 #include <cstdlib>
 #include <functional>
 #include <memory>
@@ -23,6 +24,9 @@ struct Index {
 #define __global__
 #define __launch_bounds__(...)
 #define __shared__ static thread_local
+#define KY_NOW_NS \
+    static_cast<unsigned long long>(std::chrono::duration_cast<std::chrono::nanoseconds>( \
+        std::chrono::steady_clock::now().time_since_epoch()).count())
 
 struct Block {
     static constexpr size_t STACK = 16384;
