@@ -13,7 +13,7 @@ from agentcore.extract.errors import UnsupportedRegion
 from agentcore.extract.export import Exported
 from agentcore.extract.naming import axis_names, candidate_name, label, node_names, size_names
 from agentcore.extract.operators import Kind, is_element, is_size, kind_of
-from agentcore.extract.partition import Cut, module_path
+from agentcore.extract.partition import Cut, Region, behind_views, module_path
 from agentcore.extract.shapes import tensor_sizes
 from agentcore.problems.definition import DTYPE_BYTES
 
@@ -100,8 +100,7 @@ def find_candidates(
                 continue
             modules = _modules(region.nodes)
             try:
-                found = canonical(region, exported.leaves)
-                _check(found)
+                found = _canonical(region, exported)
                 candidate = by_digest.get(found.digest)
                 if candidate is None:
                     taken = {c.name for c in by_digest.values()}
@@ -116,6 +115,18 @@ def find_candidates(
     return list(by_digest.values()), left
 
 
+def _canonical(region: Region, exported: Exported) -> CanonicalRegion:
+    """Raises UnsupportedRegion where the region cannot become a problem."""
+    try:
+        found = canonical(region, exported.leaves)
+        _check(found, exported)
+    except UnsupportedRegion:
+        region = behind_views(region)
+        found = canonical(region, exported.leaves)
+        _check(found, exported)
+    return found
+
+
 def _new(
     found: CanonicalRegion, exported: Exported, model: str, given: dict[int, str], taken: set[str]
 ) -> Candidate:
@@ -127,9 +138,12 @@ def _new(
     return Candidate(candidate_name(model, found, taken), names, axes, sizes, source)
 
 
-def _check(found: CanonicalRegion) -> None:
+def _check(found: CanonicalRegion, exported: Exported) -> None:
     if not found.inputs:
         raise UnsupportedRegion("it reads no tensor: its result is a constant")
+    for expression in found.axes.symbols.values():
+        if not expression.free_symbols <= exported.symbol_names.keys():
+            raise UnsupportedRegion("its sizes depend on what tensors hold")
     for node in (*found.inputs, *found.outputs):
         name = str(node.meta["val"].dtype).removeprefix("torch.")
         if name not in DTYPE_BYTES:

@@ -11,7 +11,7 @@ from torch.fx import Node
 from agentcore.extract.canonical import CanonicalRegion
 from agentcore.extract.export import Exported, Leaf
 from agentcore.extract.operators import Kind, is_element, is_size, is_tensor, kind_of, operator_name
-from agentcore.extract.partition import module_path
+from agentcore.extract.partition import is_in_leaf, module_path
 from agentcore.extract.shapes import tensor_sizes, unique
 
 _SHORT = {
@@ -67,10 +67,8 @@ def _operator_label(node: Node) -> str:
 
 def label(node: Node) -> str:
     """What made the value: a module of torch by its own name (``q_proj``), anything else by its operator."""
-    stack = list((node.meta.get("nn_module_stack") or {}).values())
-    path = module_path(node)
-    if stack and str(stack[-1][1]).startswith("torch.nn.") and kind_of(node) is not Kind.GLUE:
-        return _identifier(_last(path))
+    if is_in_leaf(node) and kind_of(node) is not Kind.GLUE:
+        return _identifier(_last(module_path(node)))
     return _operator_label(node)
 
 

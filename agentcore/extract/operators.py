@@ -10,6 +10,7 @@ from enum import StrEnum
 
 import torch
 from torch.fx import Node
+from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 
 
 class Kind(StrEnum):
@@ -90,11 +91,10 @@ def kind_of(node: Node) -> Kind:
     if not isinstance(target, torch._ops.OpOverload) or target.namespace != "aten":
         return Kind.OPAQUE
     tags = set(target.tags)
-    random = {torch.Tag.nondeterministic_seeded, torch.Tag.data_dependent_output, torch.Tag.dynamic_output_shape}
     name = operator_name(node)
     if name in _PRODUCTS:
         return Kind.PRODUCT
-    if tags & random or target._schema.is_mutable:
+    if torch.Tag.nondeterministic_seeded in tags or target._schema.is_mutable or _has_unknown_size(node):
         return Kind.OPAQUE
     if name in _VIEW_NAMES or _is_view(target) or _is_widening(node, name):
         return Kind.GLUE
@@ -103,6 +103,13 @@ def kind_of(node: Node) -> Kind:
     if torch.Tag.pointwise in tags or name in _MOVEMENTS or name.startswith(("new_", "full", "zeros", "ones")):
         return Kind.POINTWISE
     return Kind.REDUCTION
+
+
+def _has_unknown_size(node: Node) -> bool:
+    """Whether the size of a result follows from content: an unbacked symbol, in torch's words."""
+    values = node.meta.get("val")
+    tensors = [v for v in (values if isinstance(values, tuple | list) else [values]) if isinstance(v, torch.Tensor)]
+    return any(free_unbacked_symbols(tensor) for tensor in tensors)
 
 
 def _is_view(target: torch._ops.OpOverload) -> bool:

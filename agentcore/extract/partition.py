@@ -187,6 +187,8 @@ class Cut:
                 group = self._group[source]
                 operands[group] = max(operands.get(group, 0), elements(source))
         best = max(operands, key=lambda group: (operands[group], self._last(group)), default=None)
+        if best is not None and max(elements(source) for source in self._reads[node]) > operands[best]:
+            best = None  # it is about a tensor of the model's, as a gather is
         if best is not None and (is_element(node) or (not self._spread(node) and self._may_follow(node, best))):
             self._group[node] = best
             self._members[best].append(node)
@@ -296,6 +298,29 @@ class Cut:
         return is_tensor(node) and (node in self._returned or read_outside)
 
 
+_DENSE_VIEWS = frozenset(["view", "_unsafe_view", "unsqueeze", "squeeze"])
+
+
+def behind_views(region: Region) -> Region:
+    """The same region with its leading views left to whoever makes its inputs: a view of a dense tensor that is dense
+    again. For regions whose inputs otherwise do not show every size that they need.
+    """
+    inside, inputs = set(region.nodes), set(region.inputs)
+    for node in region.nodes:
+        tensors = [source for source in node.all_input_nodes if not is_size(source)]
+        leading = tensors and not any(source in inside for source in tensors)
+        if leading and operator_name(node) in _DENSE_VIEWS and kind_of(node) is Kind.GLUE:
+            inside.discard(node)
+            inputs.add(node)
+    read = {source for node in inside for source in node.all_input_nodes}
+    order = {node: i for i, node in enumerate((*region.inputs, *region.nodes))}
+    return Region(
+        tuple(n for n in region.nodes if n in inside),
+        tuple(sorted(inputs & read, key=order.__getitem__)),
+        region.outputs,
+    )
+
+
 _TYPICAL_SIZE = 1024
 """What an open size counts as when two tensors' sizes are compared."""
 
@@ -319,9 +344,16 @@ def module_path(node: Node) -> str:
 def _branch(node: Node) -> str:
     """The module that a node works for: its own, or for the only operator of a leaf such as Linear the one above."""
     path = module_path(node)
+    return path.rpartition(".")[0] if is_in_leaf(node) else path
+
+
+def is_in_leaf(node: Node) -> bool:
+    """Whether the node was made by a module of torch that is one step of a model, such as Linear."""
     stack = node.meta.get("nn_module_stack") or {}
-    last = str(list(stack.values())[-1][1]) if stack else ""
-    return path.rpartition(".")[0] if last.startswith("torch.nn.") else path
+    kind = str(list(stack.values())[-1][1]) if stack else ""
+    whole = ("MultiheadAttention", "LSTM", "GRU", "RNN", "RNNBase")
+    name = kind.rpartition(".")[2]
+    return kind.startswith("torch.nn.") and not name.startswith("Transformer") and name not in whole
 
 
 def _related(a: str, b: str) -> bool:

@@ -171,6 +171,12 @@ def _convolution(function: str) -> Speller:
     return _call(function, "input", "weight", keywords=("bias", "stride", "padding", "dilation", "groups"))
 
 
+def _index(a: Arguments) -> Text | None:
+    if any(index is None for index in a.raw["indices"]):
+        return None
+    return Text(f"{a.receiver()}[{a['indices'][1:-1].rstrip(',')}]")
+
+
 def _embedding(a: Arguments) -> Text:
     return Text(f"F.embedding({a['indices']}, {a['weight']})")
 
@@ -205,6 +211,8 @@ SPELLERS: dict[str, Speller] = {
     "hardswish.default": _call("F.hardswish", "self"),
     "glu.default": _call("F.glu", "self", keywords=("dim",)),
     "embedding.default": _embedding,
+    "index.Tensor": _index,
+    "topk.default": _call("torch.topk", "self", "k", keywords=("dim", "largest", "sorted")),
     **{
         f"{name}.default": _call(f"torch.{name}", "self")
         for name in (

@@ -77,10 +77,14 @@ def test_workloads_are_the_shapes_seen_and_others_are_held_out(decoder: Extracti
     assert definition.const_axes["intermediate"] == 704
 
 
-def test_problems_check_runs_every_reference(extraction: Extraction, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["problems", "check", str(extraction.output), "--reference"]) == 0
-    printed = capsys.readouterr().out
-    assert printed.count("; the reference ran") == len(extraction.written)
+def test_problems_check_loads_all_and_runs_one_in_its_sandbox(
+    denoiser: Extraction, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["problems", "check", str(denoiser.output)]) == 0
+    assert f"{len(denoiser.written)} of {len(denoiser.written)} problems load" in capsys.readouterr().out
+    (with_blob,) = [w for w in denoiser.written if "probs" in w.problem.name]
+    assert main(["problems", "check", str(with_blob.problem.root), "--reference"]) == 0
+    assert "the reference ran" in capsys.readouterr().out
 
 
 def test_held_out_shapes_run(extraction: Extraction) -> None:

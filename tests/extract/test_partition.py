@@ -38,8 +38,10 @@ def cut_of(exported: Exported, most: int = 48) -> list[list[str]]:
         ("return torch.rand_like(x @ x).exp() * x", [["matmul"], ["exp", "mul"]]),
         # A constant is made by whoever reads it.
         ("m = torch.ones(8, 8).tril() > 0\nreturn (x @ x).masked_fill(~m, 0.0)", None),
+        # A gather goes with what reads it, not with what makes its indices.
+        ("i = torch.topk(x, 1).indices[:4, 0]\nreturn x[i] @ x, i", [["topk", "getitem"], ["index", "matmul"]]),
     ],
-    ids=["chain", "shared", "siblings", "returned", "random", "constant"],
+    ids=["chain", "shared", "siblings", "returned", "random", "constant", "gather"],
 )
 def test_rule(export_model: ExportModel, body: str, regions: list[list[str]] | None) -> None:
     lines = "\n".join(f"    {line}" for line in body.splitlines())
