@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import glob
 import hashlib
+import math
 import os
 import shutil
 import subprocess
@@ -22,7 +23,7 @@ from agentcore.judge.cuda_batches import BatchTimes, enqueue_request, open_pair,
 from agentcore.judge.cuda_buffers import CudaBuffers, check
 from agentcore.judge.cuda_region import FlushRegion
 from agentcore.judge.device_page import DevicePage
-from agentcore.judge.gaps import Expected
+from agentcore.judge.gaps import DRIFT_US, Expected
 from agentcore.judge.layout import Layout, Parameter
 from agentcore.judge.measurement import Effort
 from agentcore.judge.result import EnvironmentStamp
@@ -57,8 +58,14 @@ class Calibration:
         return Expected(
             opening=empty.opening, gap=written.gap, tail=written.tail, clearing=self._clearing(input_bytes),
             longer=written.longer, longest=self.after[max(self.after)].longer,
-            least_gap=empty.gap, least_tail=empty.tail, drift=empty.drift,
+            least_gap=empty.gap, least_tail=empty.tail,
+            drift=empty.drift if self._stamps_agree() else math.nan,
         )
+
+    def _stamps_agree(self) -> bool:
+        """Whether stamps and marks tell the same of calls of all lengths: a clock that ticks too coarsely does not."""
+        drifts = [expected.drift for expected in self.after.values()]
+        return max(drifts) - min(drifts) <= DRIFT_US
 
     def _clearing(self, nbytes: int) -> float:
         """Along a line between the sizes measured: what was copied is written back, up to the cache's size."""

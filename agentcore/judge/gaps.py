@@ -46,7 +46,8 @@ class Expected:
     """Without a candidate, around calls that were given and wrote as many bytes; µs, named as in BatchTimes.
 
     ``longer``: by how much the second call took longer; ``longest``: the same where calls write more than the cache
-    holds. ``least_gap`` and ``least_tail``: gap and tail of calls that do nothing.
+    holds. ``least_gap`` and ``least_tail``: gap and tail of calls that do nothing. ``drift`` is NaN, with which no
+    comparison finds anything wrong, where the device's clock is of no use.
     """
 
     opening: float

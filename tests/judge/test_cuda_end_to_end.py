@@ -166,10 +166,10 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 class Yard:
-    def __init__(self, root: Path, library: Path, sandbox: Sandbox) -> None:
+    def __init__(self, root: Path, library: Path, sandbox: Sandbox, n: int = 500) -> None:
         self.root, self.sandbox = root, sandbox
         self.target = HostTarget(library / "gate.cubin")
-        problem = load_problem(write_problem(root / "problem", DOUBLE, [workload(axes={"n": 500})]))
+        problem = load_problem(write_problem(root / "problem", DOUBLE, [workload(axes={"n": n})]))
         self.verifier = Verifier(problem, InputFactory(problem, "cpu"), problem.workloads[0])
 
     def measure(self, *, before: str = "", launched: str = "") -> Measurement:
@@ -200,6 +200,7 @@ def yard(
     monkeypatch.setattr(cuda_runner, "MAX_SLOTS", 6)
     monkeypatch.setattr(cuda_batches, "ARRIVAL_S", 20.0)
     monkeypatch.setattr(cuda_batches, "WATCHDOG_S", 15.0)
+    monkeypatch.setattr(cuda_runner, "REPEAT_SHARE", 0.0)
     monkeypatch.setattr(gaps.Around, "wrong", lambda _self: [])
     monkeypatch.setattr(gaps.Around, "charge", lambda _self: 0.0)
     return Yard(tmp_path, library, sandbox)
@@ -223,6 +224,15 @@ def test_an_honest_kernel_goes_all_the_way_and_every_pass_over_the_region_is_pro
     assert measurement.method == "gated" and len(measurement.samples_us) == 3
     assert len(measurement.claimed_us) == 6
     assert seen and set(seen) == {6}  # two passes for each of three pairs, one batch and the echoes
+
+
+@pytest.mark.parametrize("n", [0, 1])
+def test_nothing_and_next_to_nothing_pass(
+    tmp_path: Path, yard: Yard, library: Path, sandbox: Sandbox, n: int
+) -> None:
+    small = Yard(tmp_path / "small", library, sandbox, n)
+    measurement = small.measure()
+    assert not failing(measurement) and measurement.method == "gated" and len(measurement.samples_us) == 3
 
 
 def test_every_gate_opened_at_once_lets_everything_through(yard: Yard, monkeypatch: pytest.MonkeyPatch) -> None:

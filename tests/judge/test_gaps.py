@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
+
 import pytest
 
 from agentcore.judge.cuda_batches import BatchTimes, Seen, is_flushed, pairs
@@ -91,6 +94,11 @@ def test_what_is_late_by_what_was_seen_of_honest_kernels_costs_them_nothing() ->
     measured.gaps = [us + 0.25 for us in measured.gaps]
     around = Around.of(measured, CLEAN)
     assert around.wrong() == [] and around.charge() == 0
+
+
+def test_a_clock_that_is_of_no_use_accuses_nobody() -> None:
+    around = Around.of(times(drift=500.0), replace(CLEAN, drift=math.nan))
+    assert around.wrong() == [] and "stamps +nan" in around.line()
 
 
 def test_hiding_now_and_then_shows_in_the_average() -> None:
