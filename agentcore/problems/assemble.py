@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -122,17 +123,19 @@ def _top_level_names(tree: ast.Module) -> set[str]:
 
 def _workloads(items: Iterable[Item], definition: Definition, default_target: str) -> tuple[Workload, ...]:
     found: list[Workload] = []
-    unnamed: set[str] = set()
+    met: Counter[str] = Counter()
     for item in items:
         if isinstance(item.value, dict) and item.value.get("uuid") is None:
             # The content names it, so that it is the same one at the next import.
             uuid = hashlib.sha256(json.dumps(item.value, sort_keys=True).encode()).hexdigest()[:16]
-            uuid += f"-{len(found)}" if uuid in unnamed else ""
-            unnamed.add(uuid)
             item = Item(item.file, item.text, item.value | {"uuid": uuid}, item.line, item.within)
         workload = item.as_model(Workload)
+        met[workload.uuid] += 1
+        # Collections that derive a uuid from the axes list one shape twice under one uuid.
+        again = f"~{met[workload.uuid]}" if met[workload.uuid] > 1 else ""
         workload = workload.model_copy(
             update={
+                "uuid": workload.uuid[: 64 - len(again)] + again,
                 "index": len(found),
                 "target": workload.target or default_target,
                 "inputs": _sources(item, workload, definition),
@@ -145,21 +148,17 @@ def _workloads(items: Iterable[Item], definition: Definition, default_target: st
 
 
 def _sources(item: Item, workload: Workload, definition: Definition) -> dict[str, InputSource]:
-    """The workload's sources without those of no input; a tensor without one is made like its neighbours."""
+    """The workload's sources without those of no input; an input without one is made like its neighbours."""
     unknown = sorted(workload.inputs.keys() - definition.inputs.keys())
     kept: dict[str, InputSource] = {n: s for n, s in workload.inputs.items() if n in definition.inputs}
-    for name, spec in definition.inputs.items():
+    for name in definition.inputs:
         if name in kept:
             continue
         if unknown:
             message = f"{', '.join(unknown)} is not an input of the definition, and {name!r} is missing"
             raise item.error("inputs", message, at=["inputs"])
-        if definition.custom_inputs_entrypoint and (spec.is_scalar or any(_is_custom(s) for s in kept.values())):
-            kept[name] = CustomInput(type="custom")
-        elif spec.is_scalar:
-            raise item.error(f"inputs.{name}", "is missing; give the scalar's value")
-        else:
-            kept[name] = RandomInput(type="random")
+        custom = definition.custom_inputs_entrypoint and any(_is_custom(source) for source in kept.values())
+        kept[name] = CustomInput(type="custom") if custom else RandomInput(type="random")
     return kept
 
 

@@ -160,7 +160,7 @@ class InputFactory:
             return _as_scalar(value)
         if not isinstance(value, torch.Tensor):
             value = torch.tensor(value, dtype=torch_dtype(spec.dtype))
-        converted = _converted(value, torch_dtype(spec.dtype))
+        converted = _converted(value, torch_dtype(spec.dtype), exactly=True)
         if tuple(value.shape) != shape or converted is None:
             raise self._error(
                 f"{entry}() made {name!r} as {value.dtype} {tuple(value.shape)} for workload {workload.uuid};"
@@ -234,13 +234,17 @@ def _read_blob(problem: Problem, workload: Workload, name: str, path: str, key: 
     return tensor.contiguous()
 
 
-def _converted(tensor: torch.Tensor, wanted: torch.dtype) -> torch.Tensor | None:
-    """``tensor`` as ``wanted`` where both are floats, or both integers and nothing is lost; else None."""
+def _converted(tensor: torch.Tensor, wanted: torch.dtype, *, exactly: bool = False) -> torch.Tensor | None:
+    """``tensor`` as ``wanted`` where both are floats, or both integers and nothing is lost; else None.
+
+    ``exactly`` takes integers and bools as any dtype that holds their values.
+    """
     if tensor.dtype == wanted:
         return tensor
     if tensor.dtype.is_floating_point and wanted.is_floating_point:
         return tensor.to(wanted)
-    if tensor.dtype.is_floating_point or wanted.is_floating_point or torch.bool in (tensor.dtype, wanted):
+    mixed = wanted.is_floating_point or torch.bool in (tensor.dtype, wanted)
+    if tensor.dtype.is_floating_point or tensor.dtype.is_complex or (mixed and not exactly):
         return None
     narrowed = tensor.to(wanted)
     return narrowed if bool((narrowed.to(tensor.dtype) == tensor).all()) else None

@@ -22,6 +22,10 @@ Examine = Callable[[ProblemFiles], str]
 """Looks at a problem before it is imported and says what is wrong with it; nothing is."""
 
 
+KEEP = Official("", "", {})
+"""Says that the official figures which the rows have shall stay."""
+
+
 @dataclass(frozen=True, slots=True)
 class Imported:
     """The outcome for one problem: ``problem`` is None where ``error`` says what is wrong with it."""
@@ -87,6 +91,10 @@ def _import(files: ProblemFiles, actor) -> Imported:
             problem, change = Problem.objects.create(name=files.name, **values), "created"
         else:
             changed = [field for field, value in values.items() if getattr(problem, field) != value]
+            if official is None and problem.digest == files.digest:
+                # The same problem from a source that states no figures: those that are known stay.
+                official = KEEP
+                changed = [field for field in changed if not field.startswith("official_")]
             details |= {"changed": changed, "earlier_digest": problem.digest}
             for field in changed:
                 setattr(problem, field, values[field])
@@ -111,15 +119,16 @@ def _import_workloads(problem: Problem, files: ProblemFiles, official: Official 
     new, changed = [], []
     for target, workloads in listed:
         for workload in workloads:
-            times = official.workloads.get(workload.uuid) if official and target == Workload.Target.GPU else None
             values = {
                 "index": workload.index,
                 "axes": dict(workload.axes),
                 "tolerance": workload.tolerance.model_dump(mode="json"),
-                "official_sol_us": times.sol_us if times else None,
-                "official_baseline_us": times.baseline_us if times else None,
                 "is_current": True,
             }
+            if official is not KEEP:
+                times = official.workloads.get(workload.uuid) if official and target == Workload.Target.GPU else None
+                values["official_sol_us"] = times.sol_us if times else None
+                values["official_baseline_us"] = times.baseline_us if times else None
             row = rows.pop((target, workload.uuid), None)
             if row is None:
                 new.append(Workload(problem=problem, target=target, uuid=workload.uuid, **values))

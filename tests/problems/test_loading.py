@@ -56,7 +56,6 @@ def set_in(*path: str, value: Any) -> Any:
         (set_in("workload", "axes", value={"row": 3}), "workload.jsonl", "axes", "row is not an axis"),
         (set_in("workload", "axes", "rows", value=3.5), "workload.jsonl", "axes.rows", "valid integer"),
         (set_in("workload", "axes", "cols", value=9), "workload.jsonl", "axes", "8 by the definition, 9 by"),
-        (set_in("workload", "inputs", value={}), "workload.jsonl", "inputs.scale", "is missing"),
         (set_in("workload", "inputs", value={"z": {}}), "workload.jsonl", "inputs", "z is not an input of the"),
         (set_in("workload", "inputs", "x", value={"type": "custom"}), "workload.jsonl", "inputs.x", "entrypoint"),
         (set_in("workload", "inputs", "scale", value=BLOB), "workload.jsonl", "inputs.scale", "is a scalar"),
@@ -164,7 +163,16 @@ def test_what_collections_leave_out_is_understood(write_problem: Any) -> None:
     assert workload.uuid == load_problem(write_problem(change)).workloads[0].uuid
 
 
+def test_a_uuid_that_a_list_repeats_gets_a_number(write_problem: Any) -> None:
+    line = json.dumps(json.loads((write_problem() / "workload.jsonl").read_text()) | {"uuid": "u" * 64})
+    problem = load_problem(write_problem(workload__jsonl=f"{line}\n{line}\n{line}\n"))
+    assert [workload.uuid for workload in problem.workloads] == ["u" * 64, "u" * 62 + "~2", "u" * 62 + "~3"]
+
+
 def test_inputs_without_a_source_are_made_like_their_neighbours(write_problem: Any) -> None:
+    workload = load_problem(write_problem(set_in("workload", "inputs", value=None))).workloads[0]
+    assert {name: source.type for name, source in workload.inputs.items()} == {"x": "random", "scale": "random"}
+
     def change(definition: dict[str, Any], workload: dict[str, Any]) -> None:
         definition["custom_inputs_entrypoint"] = "run"
         workload["inputs"] = {"x": {"type": "custom"}}

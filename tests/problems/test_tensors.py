@@ -132,7 +132,7 @@ def test_custom_inputs_come_from_the_references_own_generator_and_follow_the_see
 @pytest.mark.parametrize(
     ("what", "name", "complaint"),
     [
-        (".int()", "x", "made 'x' as torch.int32"),
+        (".cfloat()", "x", "made 'x' as torch.complex64"),
         ("[:, :4]", "x", r"made 'x' as .* \(3, 4\)"),
         ("", "z", r"make\(\) made no 'x'"),
     ],
@@ -143,6 +143,13 @@ def test_a_generator_that_breaks_the_definition_is_named(
     problem = custom_problem(write_problem, what, name)
     with pytest.raises(ProblemError, match=complaint):
         InputFactory(problem, "cpu").make(problem.workloads[0], seeded(1))
+
+
+def test_a_generator_may_make_the_same_values_in_another_dtype(write_problem: Any) -> None:
+    for what in (".double()", ".gt(0)", ".int()"):
+        problem = custom_problem(write_problem, what)
+        made = InputFactory(problem, "cpu").make(problem.workloads[0], seeded(1))["x"]
+        assert made.dtype == torch.float32 and made.unique().numel() > 1
 
 
 def with_reference(write_problem: Any, body: str) -> tuple[InputFactory, Problem]:

@@ -90,6 +90,20 @@ def test_official_figures_that_change_alone_update_the_problem(tmp_path, capsys)
     assert (problem.digest, problem.workloads.get(uuid="w16").official_sol_us) == (digest, 2.75)
 
 
+def test_official_figures_stay_when_the_same_problem_comes_without_them(tmp_path, capsys):
+    file = tmp_path / "all.jsonl"
+    file.write_text(line(official=official(1.5, 2.5)))
+    run(file, capsys=capsys)
+    file.write_text(line())
+    assert "1 unchanged" in run(file, capsys=capsys)
+    problem = Problem.objects.get()
+    assert (problem.official_hardware, problem.workloads.get(uuid="w16").official_sol_us) == ("b200", 2.5)
+    file.write_text(line(batches=(4,)))
+    run(file, capsys=capsys)
+    problem.refresh_from_db()
+    assert (problem.official_hardware, problem.workloads.get(uuid="w4").official_sol_us) == ("", None)
+
+
 def test_the_page_and_the_json_show_source_and_official_figures(tmp_path, capsys, client):
     (tmp_path / "all.jsonl").write_text(line(official=official(1.5, 2.5)))
     run(tmp_path, capsys=capsys)
