@@ -218,5 +218,5 @@ def _sample(value: torch.Tensor) -> Sample:
         rms=float(finite.square().mean().sqrt()),
         finite=not special or not value.dtype.is_floating_point,
         strided=not value.is_contiguous(),
-        content=value.clone() if keep else None,
+        content=value.cpu().clone() if keep else None,
     )

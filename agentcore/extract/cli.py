@@ -12,7 +12,8 @@ from agentcore.vocabulary import HardwareName
 _ABOUT = """\
 Turn a PyTorch model into problem candidates: torch.export it with example calls, cut it into parts that a kernel can
 fuse, merge identical ones, write a problem for each, check every reference against the model, and rank them by
-occurrences x T_SOL. MODEL and the file of examples are executed in this process, without a sandbox: use your own."""
+occurrences x T_SOL. The model is taken in evaluation mode, forward only. MODEL and the file of examples are executed in
+this process, without a sandbox: use your own."""
 
 _EXAMPLES = """\
 The file of examples defines 'examples': a list, or a function that returns one, with one entry per call of the model

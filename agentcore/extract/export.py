@@ -124,7 +124,7 @@ def _refusals(program: ExportedProgram, calls: Numbered) -> dict[int, str]:
     the graph beside the model shows whether it holds there.
     """
     with _quiet():
-        guards = getattr(program.module(check_guards=True), "_guards_fn", None)
+        guards = getattr(program.module(), "_guards_fn", None)
     refusals = {number: "" for number, _ in calls}
     if guards is None:
         return refusals
@@ -201,11 +201,11 @@ def _finish(program: ExportedProgram, examples: Examples, calls: Numbered) -> Ex
             arguments.append(node)
     names: dict[sympy.Symbol, str] = {}
     bindings = tuple(_bind(arguments, call, f"example {index}") for index, call in calls)
-    for node in arguments:
-        for position, size in enumerate(_sizes(node)):
-            if isinstance(size, sympy.Symbol) and size not in names:
-                given = examples.axes.get(node.name, {}).get(position)
-                names[size] = given or f"{node.name}_dim{position}"
+    places = [(node.name, position, size) for node in arguments for position, size in enumerate(_sizes(node))]
+    # A name that the operator gave comes before one made here, whichever argument it was given for.
+    for argument, position, size in sorted(places, key=lambda p: p[1] not in examples.axes.get(p[0], {})):
+        if isinstance(size, sympy.Symbol) and size not in names:
+            names[size] = examples.axes.get(argument, {}).get(position) or f"{argument}_dim{position}"
     return Exported(program, graph, leaves, calls, bindings, names)
 
 

@@ -19,9 +19,9 @@ MODELS = Path(__file__).parent / "models"
 WriteModel = Callable[[str, str], tuple[str, str]]
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture(autouse=True, scope="session")
 def _one_thread() -> None:
-    torch.set_num_threads(1)  # the machine may be shared with other tests
+    torch.set_num_threads(1)  # the machine is shared with other tests
 
 
 @pytest.fixture
