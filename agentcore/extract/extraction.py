@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,7 +23,6 @@ from agentcore.extract.result import Extraction
 from agentcore.extract.shapes import tensor_sizes
 from agentcore.extract.source import Examples, load_examples, load_model
 from agentcore.extract.writing import Written, write
-from agentcore.problems import ProblemError
 from agentcore.vocabulary import HardwareName
 
 DEFAULT_MAX_BYTES = 16 << 30
@@ -95,9 +95,10 @@ def _write_all(
         agreement = captured.by_candidate.get(candidate.name, Agreement())
         try:
             written.append(write(candidate, output, model, agreement, captured.samples.get(candidate.name, {})))
-        except ProblemError as error:
-            modules = candidate.occurrences[0].modules
-            left.append(Left(candidate.name, modules, f"what was written does not work: {error}"))
+        except Exception as error:  # the reference's own: content that was drawn need not suit it
+            shutil.rmtree(output / candidate.name, ignore_errors=True)
+            what = f"{type(error).__name__}: {error}".splitlines()[0][:300]
+            left.append(Left(candidate.name, candidate.occurrences[0].modules, f"it does not run by itself: {what}"))
             continue
         progress(f"{candidate.name}: {agreement.summary()}")
     return written

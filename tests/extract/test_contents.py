@@ -116,6 +116,19 @@ def test_a_wrong_reference_is_found_out(write_model: WriteModel) -> None:
     assert "of the tensor's own scale" in captured.by_candidate[product.name].failures[0]
 
 
+def test_a_part_that_does_not_run_on_drawn_content_is_left_out(write_model: WriteModel, tmp_path: Path) -> None:
+    spec, calls = write_model(
+        "def __init__(self):\n    super().__init__()\n    self.rows = nn.Parameter(torch.ones(5, 4))\n\n"
+        "def forward(self, x, y):\n    return self.rows[x.long()].exp(), torch.softmax(y, -1)",
+        "[(torch.tensor([4.0, 4.0, 4.0, -1.0] * 64), torch.ones(8, 8))]",
+    )
+    result = extract(Options(spec, calls, tmp_path / "out", (HardwareName.H200,)))
+    assert ["softmax" in w.problem.reference for w in result.written] == [True]
+    (left,) = result.left
+    assert "it does not run by itself: IndexError" in left.reason
+    assert len([path for path in result.output.iterdir() if path.is_dir()]) == 1
+
+
 def test_without_a_run_it_says_so_and_still_ranks(write_model: WriteModel, tmp_path: Path) -> None:
     spec, calls = write_model(
         "def __init__(self):\n    super().__init__()\n    self.up = nn.Linear(64, 256, device='meta')\n\n"
