@@ -79,12 +79,18 @@ def _glance(got: Sequence[torch.Tensor], want: Sequence[torch.Tensor], tolerance
         return torch.zeros((len(want), 3), dtype=torch.float64, device=want[0].device)
     step = max(1, GLANCE_ELEMENTS // size)
     return torch.cat([
-        _glance_rows(
-            torch.stack([t.reshape(-1) for t in got[begin : begin + step]]),
-            torch.stack([t.reshape(-1) for t in want[begin : begin + step]]), tolerance,
-        ) if step > 1 else _glance_rows(got[begin].reshape(1, -1), want[begin].reshape(1, -1), tolerance)
+        _glance_rows(_stacked(got[begin : begin + step]), _stacked(want[begin : begin + step]), tolerance)
+        if step > 1 else _glance_rows(got[begin].reshape(1, -1), want[begin].reshape(1, -1), tolerance)
         for begin in range(0, len(want), step)
     ])
+
+
+def _stacked(tensors: Sequence[torch.Tensor]) -> torch.Tensor:
+    """One tensor a row, by bytes where an element is one: CUDA cannot concatenate every kind of small float."""
+    dtype = tensors[0].dtype
+    if dtype.itemsize > 1:
+        return torch.stack([t.reshape(-1) for t in tensors])
+    return torch.stack([t.reshape(-1).view(torch.uint8) for t in tensors]).view(dtype)
 
 
 def _glance_rows(got: torch.Tensor, want: torch.Tensor, tolerance: Tolerance) -> torch.Tensor:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import pytest
 import torch
@@ -124,6 +125,25 @@ def test_packed_four_bit_floats_are_compared_half_by_half() -> None:
     assert of(want.clone(), want).ok
     outcome = of(got, want)
     assert outcome.matched_ratio == 0.75 and outcome.max_abs_error == 4.0
+
+
+def test_many_calls_of_small_floats_are_compared_without_concatenating_such_a_dtype(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """CUDA has no concatenation of packed 4-bit floats, and in older versions none of 8-bit ones."""
+    stack = torch.stack
+
+    def cuda_like(tensors: Sequence[torch.Tensor], dim: int = 0) -> torch.Tensor:
+        assert not any(t.dtype.is_floating_point and t.dtype.itemsize == 1 for t in tensors), "not implemented"
+        return stack(tensors, dim)
+
+    monkeypatch.setattr(torch, "stack", cuda_like)
+    for kind in (torch.float8_e4m3fn, getattr(torch, "float4_e2m1fn_x2", torch.float8_e5m2)):
+        want = [torch.tensor(codes, dtype=torch.uint8).view(kind) for codes in ([0x21, 0x43], [0x11, 0x22])]
+        got = [want[0].clone(), torch.tensor([0x11, 0x32], dtype=torch.uint8).view(kind)]
+        first, second = compare_all([({"y": g}, {"y": w}) for g, w in zip(got, want, strict=True)], Tolerance())
+        assert first.ok and first.matched_ratio == 1.0
+        assert not second.ok and second.matched_ratio < 1.0
 
 
 def test_a_single_value_and_no_value_at_all_can_be_compared() -> None:
