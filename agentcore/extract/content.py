@@ -8,6 +8,7 @@ or are the model's own, kept in a safetensors file.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -174,15 +175,13 @@ def _pattern(candidate: Candidate, node: Node, samples: dict[int, Sample]) -> Co
     known = [t for t in tensors if t is not None]
     dtype = known[0].dtype
     place = f"dtype={dtype}, device=device"
-    shape = "(" + "".join(f"{entry}, " for entry in _shape_code(candidate, node)).strip() + ")"
-    if shape == "(,)":
-        shape = "()"
+    entries = _shape_code(candidate, node)
+    shape = f"({entries[0]},)" if len(entries) == 1 else f"({', '.join(entries)})"
     first = known[0].flatten()[0].item()
     if all(bool((t == first).all()) for t in known):
         return Content({"type": "custom"}, f"{first} throughout", f"torch.full({shape}, {_literal(first)}, {place})")
     if all(t.dim() >= 1 and torch.equal(t, torch.arange(t.shape[-1]).to(dtype).expand(t.shape)) for t in known):
-        last = _shape_code(candidate, node)[-1]
-        code = f"torch.arange({last}, device=device).to({dtype}).expand({shape}).contiguous()"
+        code = f"torch.arange({entries[-1]}, device=device).to({dtype}).expand({shape}).contiguous()"
         return Content({"type": "custom"}, "consecutive numbers from 0", code)
     if all(t.dim() >= 2 for t in known):
         allowed = [t if dtype == torch.bool else t == 0 for t in known]
@@ -205,8 +204,6 @@ def _literal(value: Any) -> str:
 
 def _shape_code(candidate: Candidate, node: Node) -> list[str]:
     """The sizes of an input as Python over ``axes``."""
-    import re
-
     entries = []
     for size in tensor_sizes(node):
         expressed = candidate.found.axes.express(size)
