@@ -188,6 +188,7 @@ def _campaign_head(row: Campaign) -> dict[str, Any]:
         "hardware": row.hardware,
         "state": row.state,
         "budget": row.budget,
+        "baseline_kinds": row.baseline_kinds,
         "started_at": row.started_at.isoformat(),
         "finished_at": row.finished_at.isoformat() if row.finished_at else None,
         "url": shapes.page("campaign-detail", row.name),

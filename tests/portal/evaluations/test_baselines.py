@@ -132,3 +132,21 @@ def test_the_same_program_measured_for_another_attempt_counts_too(problem):
     Evaluation.objects.create(attempt=copy, hardware="cpu", state="duplicate", duplicate_of=first)
     (found,) = baselines.verified_baselines(problem, "cpu")
     assert (found.kind, found.evaluation) == ("library", first)
+
+
+def test_the_rule_is_ticked_in_the_admin_and_shown_with_the_campaign(problem, client):
+    campaign = make.make_campaign("night", problems=[problem])
+    eager = measured(problem, "eager", [40.0, 80.0])
+    measured(problem, "hand-optimised", [20.0, 40.0])
+    inside = kernel(problem, campaign=campaign)
+    client.force_login(make.make_user("root", superuser=True))
+    form = {"state": "active", "problems": [problem.pk], "budget": "{}"}
+    address = f"/admin/campaigns/campaign/{campaign.pk}/change/"
+    refused = client.post(address, form | {"baseline_kinds": ["fastest"]})
+    assert "Select a valid choice" in refused.content.decode()
+    assert client.post(address, form | {"baseline_kinds": ["eager", "agent"]}).status_code == 302
+    assert {row[2] for row in t_b(inside)} == {eager.pk}
+    assert "baselines</a>: eager, agent" in client.get("/campaigns/night/").content.decode()
+    assert client.get("/api/v1/campaigns/night").json()["baseline_kinds"] == ["eager", "agent"]
+    client.post(address, form)
+    assert "baselines</a>: any kind" in client.get("/campaigns/night/").content.decode()
