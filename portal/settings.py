@@ -1,6 +1,7 @@
 """Settings of the portal. Everything an operator may set is an environment variable named KERNELYARD_*.
 
 KERNELYARD_HOME          run-time data: repositories, SQLite, caches (default: ./var beside manage.py)
+KERNELYARD_BLOBS         directories, separated by colons, with the data files (safetensors) of imported problems
 KERNELYARD_DATABASE_URL  postgresql://user:password@host/name for fleets (default: SQLite); ?host=/dir for a socket,
                          ?sslmode=verify-full&sslrootcert=/file between hosts
 KERNELYARD_GIT_URL       only on further hosts of a fleet: the portal's attempts repository as reached from there,

@@ -35,6 +35,14 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 
 def _check(arguments: argparse.Namespace) -> int:
+    if arguments.reference:
+        from agentcore.sandbox import SandboxError, find_sandbox
+
+        try:
+            find_sandbox(arguments.sandbox)
+        except (SandboxError, ValueError) as error:
+            print(f"kernelyard: --reference needs a sandbox: {error}", file=sys.stderr)
+            return 2
     with tempfile.TemporaryDirectory(prefix="kernelyard-problems-") as staging:
         return _report(arguments.paths, Path(staging), sandbox=arguments.sandbox if arguments.reference else None)
 

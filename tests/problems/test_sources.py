@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
+from agentcore.judge.service import judge_environment
 from agentcore.problems import load_problem, missing_blobs
 from agentcore.problems.cli import add_parser
 from agentcore.problems.sources import Found, collect
@@ -195,6 +196,7 @@ def test_other_places_for_blobs_are_looked_in(tmp_path: Path, found: Any, monkey
     assert missing_blobs(found(tmp_path / "set")[0].problem)
     monkeypatch.setenv("KERNELYARD_BLOBS", f"/nowhere{os.pathsep}{tmp_path}")
     assert not missing_blobs(found(tmp_path / "set")[0].problem)
+    assert judge_environment()["KERNELYARD_BLOBS"].endswith(str(tmp_path)), "a judge looks there as well"
 
 
 def test_a_broken_problem_stops_no_other_and_names_line_and_field(tmp_path: Path, found: Any) -> None:
