@@ -50,7 +50,7 @@ class Command(BaseCommand):
         from agentcore.problems.trial import try_reference
 
         try:
-            sandbox = find_sandbox()
+            sandbox = find_sandbox(settings.SANDBOX)
         except SandboxError as error:
             raise CommandError(f"--reference needs a sandbox: {error}") from None
 
