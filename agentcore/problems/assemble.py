@@ -11,10 +11,11 @@ import ast
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from agentcore.problems import expressions
 from agentcore.problems.definition import Definition
 from agentcore.problems.errors import ExpressionError, ProblemError
 from agentcore.problems.items import Item
@@ -181,9 +182,20 @@ def _check(item: Item, definition: Definition, workload: Workload) -> None:
         source, at = workload.inputs[name], ["inputs", name]
         if isinstance(source, SafetensorsInput) and spec.is_scalar:
             raise item.error(f"inputs.{name}", "is a scalar, so its source cannot be a file", at=at)
+        if isinstance(source, RandomInput):
+            _check_limits(item, name, source, values)
         if isinstance(source, CustomInput) and definition.custom_inputs_entrypoint is None:
             message = "is custom, but the definition has no custom_inputs_entrypoint"
             raise item.error(f"inputs.{name}", message, at=at)
+
+
+def _check_limits(item: Item, name: str, source: RandomInput, values: Mapping[str, int]) -> None:
+    for side, limit in (("low", source.low), ("high", source.high)):
+        try:
+            if isinstance(limit, str):
+                expressions.evaluate(limit, values)
+        except ExpressionError as error:
+            raise item.error(f"inputs.{name}.{side}", str(error), at=["inputs", name, side]) from None
 
 
 def _distinct_uuids(workloads: Iterable[tuple[Item, Workload]]) -> None:

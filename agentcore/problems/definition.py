@@ -41,6 +41,9 @@ _ALIASES = {
 }
 """Other names for the dtypes; a leading ``torch.`` is dropped as well."""
 
+MAX_SIZE = 1 << 48
+"""The largest size of an axis: beyond any memory, and whole in every number format that it passes through."""
+
 _IDENTIFIER = r"^[A-Za-z_][A-Za-z0-9_]*$"
 Identifier = Annotated[str, Field(pattern=_IDENTIFIER, max_length=100)]
 Description = Annotated[str, BeforeValidator(lambda value: "" if value is None else value)]
@@ -54,7 +57,7 @@ class Part(BaseModel):
 
 class AxisConst(Part):
     type: Literal["const"]
-    value: Annotated[int, Field(ge=0)]
+    value: Annotated[int, Field(ge=0, le=MAX_SIZE)]
     description: Description = ""
 
 
@@ -90,7 +93,7 @@ Axis = Annotated[
 class TensorSpec(Part):
     """One parameter. ``shape`` None is a Python scalar, ``()`` a 0-D tensor; entries are sizes, axes or expressions."""
 
-    shape: tuple[Annotated[int, Field(ge=0)] | str, ...] | None
+    shape: tuple[Annotated[int, Field(ge=0, le=MAX_SIZE)] | str, ...] | None
     dtype: str
     description: Description = ""
 

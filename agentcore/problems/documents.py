@@ -79,7 +79,7 @@ def parse_json(file: Path, text: str, first_line: int = 1, *, error: type[Docume
     try:
         found = json.loads(text, object_pairs_hook=_no_duplicates)
         # An escape can smuggle in half a surrogate pair or a NUL, which no file, page or database would take.
-        if _UNSTORABLE.search(text) and _has_unstorable(found):
+        if _UNSTORABLE.search(text) and has_unstorable(found):
             raise ValueError("holds a NUL or half a surrogate pair")
         return found
     except json.JSONDecodeError as fault:
@@ -152,9 +152,10 @@ def _steps(location: Iterable[str | int], data: Any) -> list[str | int]:
     return kept
 
 
-def _has_unstorable(value: Any) -> bool:
+def has_unstorable(value: Any) -> bool:
+    """Whether a text in a JSON value holds a NUL or half a surrogate pair."""
     if isinstance(value, str):
         return any(character == "\0" or "\ud800" <= character <= "\udfff" for character in value)
     if isinstance(value, dict):
-        return any(_has_unstorable(key) or _has_unstorable(member) for key, member in value.items())
-    return isinstance(value, list) and any(map(_has_unstorable, value))
+        return any(has_unstorable(key) or has_unstorable(member) for key, member in value.items())
+    return isinstance(value, list) and any(map(has_unstorable, value))

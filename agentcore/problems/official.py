@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -18,6 +17,8 @@ _US = {"ns": 1e-3, "us": 1.0, "ms": 1e3, "s": 1e6}
 _BOUND = ("sol", "t_sol", "sol_time", "sol_latency", "sol_bound", "speed_of_light", "bound")
 _BASELINE = ("baseline", "t_b", "baseline_time", "baseline_latency", "scoring_baseline")
 _TEXT = 200
+_MAX_US = 1e12
+"""A figure above this is none: twelve days."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +79,8 @@ def _time(row: Mapping[str, Any], names: tuple[str, ...]) -> float | None:
     for name in names:
         for unit, factor in _US.items():
             value = row.get(f"{name}_{unit}")
-            if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value) and value > 0:
+            # Bounded first: a whole number of JSON may be larger than any float.
+            if isinstance(value, int | float) and not isinstance(value, bool) and 0 < value <= _MAX_US / factor:
                 return float(value) * factor
     return None
 

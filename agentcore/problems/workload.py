@@ -7,7 +7,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
-from agentcore.problems.definition import Part
+from agentcore.problems.definition import MAX_SIZE, Part
+
+Finite = Annotated[float, Field(allow_inf_nan=False)]
+Limit = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
 class Tolerance(BaseModel):
@@ -20,14 +23,14 @@ class Tolerance(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    max_atol: Annotated[float, Field(ge=0)] = 1e-2
-    max_rtol: Annotated[float, Field(ge=0)] = 1e-2
+    max_atol: Limit = 1e-2
+    max_rtol: Limit = 1e-2
     required_matched_ratio: Annotated[
         float,
         # The second spelling is found in published workloads.
         Field(gt=0, le=1, validation_alias=AliasChoices("required_matched_ratio", "required_match_ratio")),
     ] = 0.99
-    max_error_cap: Annotated[float, Field(ge=0)] | None = None
+    max_error_cap: Limit | None = None
     allow_negative_inf: bool = False
 
     @model_validator(mode="before")
@@ -40,8 +43,8 @@ class RandomInput(Part):
     """Fresh random content. ``low`` and ``high`` (half-open; numbers or axis expressions) bound it where given."""
 
     type: Literal["random"]
-    low: int | float | str | None = None
-    high: int | float | str | None = None
+    low: int | Finite | str | None = None
+    high: int | Finite | str | None = None
 
 
 class ScalarInput(Part):
@@ -99,7 +102,7 @@ class Workload(Part):
 
     uuid: Annotated[str, Field(min_length=1, max_length=64)]
     axes: Annotated[
-        dict[str, Annotated[int, Field(ge=0, strict=True), BeforeValidator(_whole)]],
+        dict[str, Annotated[int, Field(ge=0, le=MAX_SIZE, strict=True), BeforeValidator(_whole)]],
         BeforeValidator(lambda value: {} if value is None else value),
     ]
     inputs: Annotated[dict[str, InputSource], BeforeValidator(lambda value: {} if value is None else value)]

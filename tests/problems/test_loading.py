@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -65,6 +66,12 @@ def set_in(*path: str, value: Any) -> Any:
         (set_in("definition", "description", value="\ud800"), "definition.json", "", "surrogate"),
         (set_in("workload", "tolerance", value={"max_atoll": 1}), "workload.jsonl", "tolerance.max_atoll", "Extra"),
         (set_in("workload", "tolerance", value={"max_rtol": -1}), "workload.jsonl", "tolerance.max_rtol", "greater"),
+        (set_in("workload", "tolerance", value={"max_atol": math.inf}), "workload.jsonl", "max_atol", "finite"),
+        (set_in("workload", "tolerance", value={"max_atol": math.nan}), "workload.jsonl", "max_atol", "finite"),
+        (set_in("workload", "axes", "rows", value=10**400), "workload.jsonl", "axes.rows", "less than"),
+        (set_in("definition", "axes", "cols", "value", value=2**60), "definition.json", "axes.cols.value", "less than"),
+        (set_in("workload", "inputs", "x", value={"high": "depth"}), "workload.jsonl", "x.high", "not an axis"),
+        (set_in("workload", "inputs", "x", value={"low": math.nan}), "workload.jsonl", "x", "finite"),
     ],
 )
 def test_an_error_names_file_field_and_cause(

@@ -43,9 +43,10 @@ def test_workloads_may_be_an_object_in_a_metadata_file(write_problem: Any) -> No
         [{"index": 0, "axes": {"rows": 4}, "sol_us": 1}],
         [{"index": 7, "sol_us": 1}, {"index": -1, "sol_us": 1}, {"uuid": "other", "sol_us": 1}],
         [{"index": 0, "sol_us": -1, "baseline_us": math.inf}, {"uuid": "w0", "sol_us": "1", "baseline_us": True}],
+        [{"index": 0, "sol_us": 10**400, "baseline_s": 1e305}],
         None, 3, [[1], None],
     ],
-    ids=["other-axes", "no-such-workload", "no-time", "null", "number", "junk"],
+    ids=["other-axes", "no-such-workload", "no-time", "beyond-floats", "null", "number", "junk"],
 )
 def test_what_fits_no_workload_or_is_no_time_is_left_out(write_problem: Any, rows: Any) -> None:
     assert times(write_problem, rows) == {}

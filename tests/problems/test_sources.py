@@ -6,6 +6,7 @@ import copy
 import json
 import os
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -146,6 +147,20 @@ def test_a_broken_row_of_a_table_is_named(tmp_path: Path, found: Any) -> None:
     assert "t.parquet: cannot be read as parquet" in error_of(found(tmp_path / "t.parquet"))
 
 
+def test_columns_that_json_cannot_hold_stop_nothing(tmp_path: Path, found: Any) -> None:
+    pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed (pip install 'kernelyard[parquet]')")
+    from pyarrow import parquet
+
+    row = {k: json.dumps(v) if isinstance(v, dict | list) else v for k, v in definition("a", description="x").items()}
+    row |= {"workloads": json.dumps([workload()]), "made": datetime(2026, 1, 2, tzinfo=UTC), "raw": b"\xff"}
+    row["axes"] = row["axes"].encode()  # a writer that does not say that it is text
+    rows = [row, row | {"name": "b", "description": "a\0b"}]
+    parquet.write_table(pa.Table.from_pylist(rows), tmp_path / "t.parquet")
+    first, second = found(tmp_path / "t.parquet")
+    assert first.error == "" and first.problem.definition.axes
+    assert second.error == f"{tmp_path / 't.parquet'}: row 1: holds a NUL or half a surrogate pair"
+
+
 def test_without_pyarrow_the_error_says_what_to_install(tmp_path: Path, found: Any, monkeypatch: Any) -> None:
     monkeypatch.setitem(__import__("sys").modules, "pyarrow", None)
     (tmp_path / "t.parquet").touch()
@@ -183,10 +198,12 @@ def test_a_flashinfer_trace_collection_is_read_with_its_blobs(tmp_path: Path, fo
 def test_a_definition_without_workloads_and_a_broken_line_are_reported(tmp_path: Path, found: Any) -> None:
     root = write_collection(tmp_path / "set")
     write_lines(root / "definitions/c.json", definition("c"))
-    write_lines(root / "workloads/b.jsonl", "{")
-    errors = [each.error for each in found(root) if each.error]
+    write_lines(root / "workloads/b.jsonl", {"definition": "b", "workload": workload("w1")}, "{")
+    outcomes = found(root)
+    assert "b" not in names(outcomes), "with some of its workloads it would be another problem"
+    errors = [each.error for each in outcomes if each.error]
     assert len(errors) == 2
-    assert "b.jsonl:1: is not JSON" in errors[0]
+    assert "b.jsonl:2: is not JSON" in errors[0]
     assert "c.json:1: name: has no workload" in errors[1]
 
 
@@ -270,10 +287,21 @@ def test_one_name_twice_is_the_same_problem_or_an_error(tmp_path: Path, found: A
     assert str(tmp_path / "one") in third.error
 
 
-def test_a_blob_cannot_take_the_place_of_a_problems_own_file(tmp_path: Path, found: Any) -> None:
-    source = BLOB | {"path": "definition.json"}
-    file = write_lines(tmp_path / "all.jsonl", definition("a") | {"workloads": [workload(x=source)]})
-    assert "'definition.json' has the name of one" in error_of(found(file))
+@pytest.mark.parametrize("name", ["definition.json", "heldout.jsonl", "baseline.py", "library.py"])
+def test_a_blob_cannot_take_the_place_of_a_problems_own_file(tmp_path: Path, found: Any, name: str) -> None:
+    source = BLOB | {"path": name}
+    file = write_lines(tmp_path / "set" / "all.jsonl", definition("a") | {"workloads": [workload(x=source)]})
+    (file.parent / name).write_text("{}")
+    assert f"{name!r} has the name of one" in error_of(found(file))
+    assert not (tmp_path / "staging" / "a").exists()
+
+
+def test_a_problem_that_was_not_converted_is_never_replaced(tmp_path: Path, found: Any) -> None:
+    mine = write_directory(tmp_path / "staging" / "a", "a")
+    before = {each.name: each.read_text() for each in mine.iterdir()}
+    line = definition("a", description="Another") | {"workloads": [workload()]}
+    assert "is a problem that was not converted" in error_of(found(write_lines(tmp_path / "set" / "all.jsonl", line)))
+    assert {each.name: each.read_text() for each in mine.iterdir()} == before
 
 
 def test_staging_again_leaves_the_same_alone_and_replaces_what_changed(tmp_path: Path, found: Any) -> None:

@@ -9,31 +9,51 @@ from pathlib import Path, PurePosixPath
 from agentcore.problems.assemble import Parts
 from agentcore.problems.blobs import find_blob
 from agentcore.problems.errors import ProblemError
-from agentcore.problems.loading import DEFINITION, OFFICIAL, SOURCE, WORKLOADS, load_problem
+from agentcore.problems.loading import (
+    CPU_WORKLOADS,
+    DEFINITION,
+    HELDOUT,
+    OFFICIAL,
+    SOURCE,
+    WORKLOADS,
+    load_problem,
+)
 from agentcore.problems.problem import Problem
 from agentcore.problems.sources.rows import as_line
 from agentcore.problems.workload import SafetensorsInput
+
+_OWN = frozenset({
+    DEFINITION, WORKLOADS, CPU_WORKLOADS, HELDOUT, *OFFICIAL, SOURCE, "reference.py", "baseline.py", "library.py",
+    "README.md",
+})
+"""What a file in a problem's directory means something by; no link to a data file may take its place."""
 
 
 def stage(parts: Parts, problem: Problem, directory: Path) -> Problem:
     """Write ``problem``, assembled from ``parts``, as ``directory / its name`` and load it from there.
 
     Data files stay where they are and are linked. What is there already is left alone where it does not change, and
-    replaced file by file where it does. Raises ProblemError where that is not possible.
+    replaced file by file where it does. Raises ProblemError where that is not possible, and where a problem stands
+    there that was not written by this.
     """
     root = directory / problem.name
+    if (root / DEFINITION).exists() and not (root / SOURCE).is_file():
+        message = f"is a problem that was not converted, so it is not replaced by that of {parts.source}"
+        raise ProblemError.at(root, None, "", message)
     official = as_line(problem.official) if problem.official is not None else None
     files = {
+        # First, since it says whose the directory is.
+        SOURCE: json.dumps({"source": parts.source, "name": problem.original_name}, ensure_ascii=False) + "\n",
         DEFINITION: json.dumps(parts.definition.value, indent=2, ensure_ascii=False) + "\n",
         WORKLOADS: "".join(as_line(item.value) + "\n" for item in parts.workloads),
-        SOURCE: json.dumps({"source": parts.source, "name": problem.original_name}, ensure_ascii=False) + "\n",
         OFFICIAL[0]: official + "\n" if official is not None else None,
     }
+    links = _links(problem, parts.root)
     try:
         root.mkdir(parents=True, exist_ok=True)
         for name, text in files.items():
             _replace(root / name, text)
-        for name, target in _links(problem, parts.root, frozenset(files)).items():
+        for name, target in links.items():
             _link(root / name, target)
     except OSError as error:
         raise ProblemError.at(root, None, "", f"cannot be written: {error.strerror or error}") from None
@@ -55,7 +75,7 @@ def _replace(file: Path, text: str | None) -> None:
     beside.replace(file)
 
 
-def _links(problem: Problem, folder: Path, taken: frozenset[str]) -> dict[str, Path]:
+def _links(problem: Problem, folder: Path) -> dict[str, Path]:
     """The first part of each data file's path → what it is below ``folder`` or above it."""
     found: dict[str, Path] = {}
     for workload in problem.all_workloads:
@@ -63,7 +83,7 @@ def _links(problem: Problem, folder: Path, taken: frozenset[str]) -> dict[str, P
             if not isinstance(source, SafetensorsInput):
                 continue
             steps = PurePosixPath(source.path).parts
-            if steps[0] in taken or steps[0] in ("reference.py", "README.md"):
+            if steps[0] in _OWN:
                 message = f"{source.path!r} has the name of one of a problem's own files"
                 raise ProblemError.at(folder, None, "inputs", message)
             file = find_blob(folder, source.path) if steps[0] not in found else None

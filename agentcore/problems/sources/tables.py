@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from agentcore.problems.documents import has_unstorable
 from agentcore.problems.errors import ProblemError
 from agentcore.problems.items import Item
 from agentcore.problems.sources.rows import MAX_PROBLEMS
@@ -43,14 +44,16 @@ def rows(file: Path) -> Iterator[Item | ProblemError]:
             number = 0
             for batch in table.iter_batches(batch_size=_ROWS_AT_ONCE):
                 for row in batch.to_pylist():
-                    yield Item(Path(f"{file}: row {number}"), "", _without_absent(row), None)
+                    item = Item(Path(f"{file}: row {number}"), "", _without_absent(row), None)
                     number += 1
+                    # What parse_json refuses in the other layouts.
+                    yield item.error("", "holds a NUL or half a surrogate pair") if has_unstorable(item.value) else item
     except (pyarrow.ArrowException, OSError, ValueError, UnicodeDecodeError) as error:
         yield ProblemError.at(file, None, "", f"cannot be read as parquet: {' '.join(str(error).split())[:300]}")
 
 
 def _without_absent(value: Any) -> Any:
-    """``value`` without null members: nested columns have every row's members in each of them.
+    """``value`` as JSON has it, without null members: nested columns have every row's members in each of them.
 
     A null shape stays beside a dtype, where it says that the parameter is a scalar.
     """
@@ -59,4 +62,7 @@ def _without_absent(value: Any) -> Any:
         return scalar | {key: _without_absent(member) for key, member in value.items() if member is not None}
     if isinstance(value, list):
         return [_without_absent(member) for member in value]
-    return value
+    if isinstance(value, bytes):  # text, in files whose writer did not say so
+        return value.decode("utf-8", "backslashreplace")
+    # Times, decimals and whatever else a column of another purpose holds.
+    return value if value is None or isinstance(value, str | int | float) else str(value)

@@ -23,7 +23,7 @@ def problems(root: Path) -> Iterator[Outcome]:
     """Every definition below ``root``, in order of its path, with the workloads that name it."""
     files = sorted((root / WORKLOADS).rglob("*.jsonl")) if (root / WORKLOADS).is_dir() else []
     index, faults = workload_index(files)
-    broken = {Path(str(fault).split(".jsonl:")[0]).name for fault in faults}
+    broken = {fault.file.stem for fault in faults if fault.file is not None}
     yield from faults
     for file in sorted((root / DEFINITIONS).rglob("*.json")):
         try:
