@@ -1,165 +1,218 @@
-"""Watch a reference run and note what it must do: products by operand origin, and which input elements it reads.
+"""Run a reference without its content and record what it computes, as values that were made from other values.
 
-The mode sees every tensor operation, on fake tensors (no content) as well as on real ones. It only records; what the
-record means for a bound is decided in ``agentcore.bounds.count``.
+Float tensors have no content (they live on torch's meta device). Integer and boolean ones that follow from shapes,
+scalars and the workload's index tensors are computed for real, so that loops over sequences, gathers and masks are
+followed exactly. With ``real`` everything is computed for real, for references whose routing follows from floats.
+The mode only records; what the record means for a bound is decided in ``agentcore.bounds.demand`` and ``count``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, MutableMapping
-from dataclasses import dataclass, field
+import math
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import flop_registry
-from torch.utils.weak import WeakIdKeyDictionary
 
-from agentcore.bounds.regions import View
+from agentcore.bounds import gathers as gathers  # registers its rules
+from agentcore.bounds import masks, products, rules
+from agentcore.bounds.facts import conclude
+from agentcore.bounds.masks import Mask
+from agentcore.bounds.values import ORIGINS, Call, Policy, Value, narrower, origin_of
+from agentcore.bounds.views import Step
 
-# Origins from the narrowest to the widest: a product runs at the rate of its wider operand's origin.
-ORIGINS = ("fp4", "fp8", "half", "fp32", "fp64")
+__all__ = ["ORIGINS", "DataDependent", "Trace"]
 
+_ATTRIBUTE = "_kernelyard_trace"
 _SAME_VALUES = frozenset(
     [
-        "_to_copy", "clone", "copy", "copy_", "contiguous", "_unsafe_view", "_reshape_alias", "view_copy",
-        "neg", "abs", "mul", "mul_", "div", "div_", "relu", "relu_", "cat", "stack", "where", "masked_fill",
-        "masked_fill_", "index", "index_select", "gather", "embedding", "repeat", "repeat_interleave", "flip",
-        "roll", "constant_pad_nd", "tril", "triu", "clamp", "clamp_min", "maximum", "minimum", "sort", "topk",
-        "max", "min", "slice_scatter", "select_scatter", "index_put", "index_put_", "scatter", "scatter_",
+        "_to_copy", "clone", "copy", "contiguous", "_unsafe_view", "_reshape_alias", "view_copy",
+        "neg", "abs", "mul", "div", "relu", "cat", "stack", "where", "masked_fill", "index", "index_select", "gather",
+        "embedding", "repeat", "repeat_interleave", "flip", "roll", "constant_pad_nd", "tril", "triu", "clamp",
+        "clamp_min", "clamp_max", "maximum", "minimum", "sort", "topk", "max", "min", "slice_scatter", "select_scatter",
+        "index_put", "scatter", "take",
     ]
-)
+)  # fmt: skip
 """Operations that select, move, cast or scale values: a kernel can do the product first, at the source's width."""
 
-_PLAIN_COPIES = frozenset(["_to_copy", "clone", "contiguous", "_unsafe_view", "_reshape_alias", "view_copy"])
-_GATHERS = frozenset(["index", "index_select", "gather", "embedding", "take"])
-_SHAPE_ONLY = ("new_", "empty_like", "zeros_like", "ones_like", "full_like", "rand_like", "randn_like", "randint_like")
-_MASKS = frozenset(["masked_fill", "masked_fill_", "where", "tril", "triu", "tril_", "triu_"])
-_CONSTANTS = frozenset(["zeros", "ones", "full", "empty", "arange", "eye", "scalar_tensor", "empty_strided"])
+_ROUTING = frozenset(["topk", "argmax", "argmin", "sort", "argsort", "searchsorted", "bucketize", "max", "min", "median"])
+"""Operations whose integer results say where to read or what to skip, decided by float content."""
+
+_CONSTANTS = {"zeros": 0, "ones": 1, "empty": 0, "zeros_like": 0, "ones_like": 1, "empty_like": 0, "new_zeros": 0,
+              "new_ones": 1, "new_empty": 0, "empty_strided": 0, "new_empty_strided": 0, "full": None, "full_like": None,
+              "new_full": None}  # fmt: skip
+_KEEPS_ROUTED = frozenset(["index_put", "scatter", "scatter_add", "index_fill", "index_add", "index_copy", "sum", "any",
+                           "all", "amax", "cumsum", "max", "cat", "stack", "_unsafe_view", "one_hot", "repeat"])  # fmt: skip
+_REAL_BYTES = 1 << 28
+_VISIBLE = 1 << 20
+
+
+class DataDependent(RuntimeError):
+    """The reference's work depends on content that a tensor without content does not have."""
 
 
 @dataclass(slots=True)
-class Product:
-    """Multiply-adds of one operation: ``flops`` (two per multiply-add) at ``origin`` of its wider operand."""
-
-    flops: int
-    origin: str
-    skippable: bool
-
-
-@dataclass(slots=True)
-class Event:
-    """One operation that computes something: the buffers it wrote and read, and what that cost."""
+class _Operation:
+    """What is to be known of one operator overload, looked up once."""
 
     name: str
-    wrote: frozenset[int]
-    read: frozenset[int]
-    views: list[tuple[str, View]] = field(default_factory=list)
-    gathered: list[str] = field(default_factory=list)
-    product: Product | None = None
+    is_view: bool
+    in_place_view: bool
+    writes: tuple[tuple[int, str], ...]
+    composite: bool
+    decomposition: Any
+    rule: rules.Rule
+    random: bool
+    pointwise: bool
 
 
 @dataclass(slots=True)
-class _Tracked:
-    """What is known of a tensor: its buffer, its values' origin, and the input it shows (``shift`` elements on)."""
+class _Store:
+    """One storage: its present content, and how often it was written."""
 
-    buffer: int
-    origin: str | None
-    source: str | None = None
-    shift: int = 0
+    value: Value
+    version: int = 0
+
+
+@dataclass(slots=True)
+class _Ref:
+    """How a tensor shows a storage."""
+
+    trace: Trace
+    store: _Store
+    steps: tuple[Step, ...]
+    version: int
+    value: Value
+
+
+_operations: dict[Any, _Operation] = {}
 
 
 class Trace(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's is untyped
-    """Records events in order. Register every input with :meth:`watch` before running the reference under it."""
+    """Records values in order. Register every input with :meth:`watch` before running the reference under it."""
 
-    def __init__(self, assume_scalars: bool) -> None:
-        """``assume_scalars`` answers a branch on a tensor's content with False, and a float's content with 1.0."""
+    def __init__(self, *, real: bool = False) -> None:
+        """``real``: every operation is computed, and every branch is the true one."""
         super().__init__()  # type: ignore[no-untyped-call]
-        self.events: list[Event] = []
-        self.masked = False
+        self.values: list[Value] = []
         self.assumed: list[str] = []
-        self._assume_scalars = assume_scalars
-        self._tracked: MutableMapping[torch.Tensor, _Tracked] = WeakIdKeyDictionary()
-        self._buffers = 0
+        self.policy = Policy()
+        self.real = real
+        self._nothing = torch.empty(0)
 
-    def watch(self, name: str, tensor: torch.Tensor) -> None:
-        """Follow the contiguous ``tensor`` as input ``name``."""
-        self._tracked[tensor] = _Tracked(self._new_buffer(), _origin_of(tensor.dtype), name)
+    def watch(self, name: str, tensor: torch.Tensor, known: torch.Tensor | None = None) -> None:
+        """Follow ``tensor`` as input ``name``; ``known`` is its content where it is an index or a mask."""
+        value = self._new(tensor, from_input=True, source=name, known=known)
+        self._attach(tensor, _Store(value), (), value)
 
-    def live(self, outputs: list[torch.Tensor]) -> Iterator[Event]:
-        """The events that ``outputs`` depend on, last first, and a reading of each output that shows an input."""
-        needed = {self._info(output).buffer for output in outputs}
-        views = [(info.source, _view(output, info)) for output in outputs if (info := self._info(output)).source]
-        yield Event("return", frozenset(), frozenset(), [(source, view) for source, view in views if source])
-        for event in reversed(self.events):
-            if event.wrote & needed:
-                needed |= event.read
-                yield event
+    def content(self, tensor: torch.Tensor) -> torch.Tensor | None:
+        """The tensor's content where it is known, else None."""
+        return self._known(tensor)
+
+    def result(self, tensor: torch.Tensor) -> Value:
+        """The present content of a tensor."""
+        return self._value(tensor)
+
+    # ---- tensors and their values
+
+    def _new(self, tensor: torch.Tensor, **fields: Any) -> Value:
+        value = Value(len(self.values), tuple(tensor.shape), tensor.dtype, fields.pop("origin", None), **fields)
+        if value.origin is None:
+            value.origin = origin_of(tensor.dtype)
+        self.values.append(value)
+        return value
+
+    def _attach(self, tensor: torch.Tensor, store: _Store, steps: tuple[Step, ...], value: Value) -> None:
+        setattr(tensor, _ATTRIBUTE, _Ref(self, store, steps, store.version, value))
+
+    def _ref(self, tensor: torch.Tensor) -> _Ref:
+        ref: _Ref | None = getattr(tensor, _ATTRIBUTE, None)
+        if ref is None or ref.trace is not self:
+            # Not made under this mode: a constant of the reference's own.
+            known = None if tensor.is_meta else tensor
+            value = self._new(tensor, known=known)
+            self._attach(tensor, _Store(value), (), value)
+            ref = getattr(tensor, _ATTRIBUTE)
+        return ref
+
+    def _value(self, tensor: torch.Tensor) -> Value:
+        ref = self._ref(tensor)
+        if ref.version != ref.store.version:
+            value = ref.store.value
+            for step in ref.steps:
+                value = self._shown(value, step, tensor if step is ref.steps[-1] else None)
+            ref.value, ref.version = value, ref.store.version
+        return ref.value
+
+    def _shown(self, value: Value, step: Step, tensor: torch.Tensor | None) -> Value:
+        known = value.known
+        if known is not None:
+            shown = step.func(known, *step.args, **step.kwargs)
+            known = shown if step.result is None else shown[step.result]
+        origin = value.origin
+        if step.widths[0] != step.widths[1] or (tensor is not None and tensor.dtype != value.dtype):
+            origin = origin_of(tensor.dtype) if tensor is not None else origin
+        made = Value(
+            len(self.values), step.out_shape, tensor.dtype if tensor is not None else value.dtype, origin,
+            edges=((value, step.backward),) if value.from_input else (), known=known, from_input=value.from_input,
+            routed=value.routed, maybe_zero=value.maybe_zero, maybe_excluded=value.maybe_excluded,
+        )  # fmt: skip
+        if known is None:
+            made.zero, made.excluded = self._through(step, value.zero), self._through(step, value.excluded)
+        self.values.append(made)
+        return made
+
+    @staticmethod
+    def _through(step: Step, fact: Mask | None) -> Mask | None:
+        if fact is None or step.widths[0] != step.widths[1]:
+            return None
+        shown = step.forward(fact)
+        return masks.everything(step.out_shape) if shown is None else shown
+
+    def _known(self, tensor: torch.Tensor) -> torch.Tensor | None:
+        """Content to compute with: the tensor's own, or what stands for it."""
+        if self.real:
+            return tensor
+        return self._value(tensor).known
+
+    # ---- operations
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         kwargs = kwargs or {}
-        name = func._schema.name.partition("::")[2]
-        if self._assume_scalars and name == "_local_scalar_dense":
-            return self._assume(args[0])
-        packet = func._overloadpacket
-        if packet not in flop_registry and func is not torch.ops.prim.device.default:
+        operation = _operations.get(func) or _describe(func)
+        if operation.name == "_local_scalar_dense":
+            return self._read(args[0])
+        if operation.composite:
             with self:
-                decomposed = func.decompose(*args, **kwargs)
-            if decomposed is not NotImplemented:
-                return decomposed
-        result = func(*args, **kwargs)
-        self._record(func, name, args, kwargs, result)
+                result = func.decompose(*args, **kwargs)
+            if result is not NotImplemented:
+                return result
+        if operation.decomposition is not None:
+            with self:
+                return operation.decomposition(*args, **kwargs)
+        if operation.is_view or operation.in_place_view:
+            return self._view(operation, func, args, kwargs)
+        call = Call(operation.name, func, args, kwargs, self._nothing, 0, self._value, self.policy)
+        if operation.writes:
+            return self._write(operation, call)
+        result, computed = self._compute(operation, call)
+        results = list(result) if isinstance(result, list | tuple) else [result]
+        for index, out in enumerate(results):
+            if isinstance(out, torch.Tensor):
+                made = Call(call.name, func, args, kwargs, out, index, self._value, self.policy)
+                value = self._record(operation, made, computed)
+                self._attach(out, _Store(value), (), value)
         return result
 
-    def _record(self, func: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> None:
-        inputs = [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)]
-        results = [leaf for leaf in tree_leaves(result) if isinstance(leaf, torch.Tensor)]
-        schema = func._schema
-        mutable = schema.is_mutable
-        aliases = any(r.alias_info is not None for r in schema.returns)
-        if aliases and not mutable:
-            for out in results:
-                self._follow_view(inputs, out)
-            return
-        if name.startswith(_SHAPE_ONLY):
-            inputs = []
-        known = [self._info(tensor) for tensor in inputs]
-        if name in _MASKS:
-            self.masked = True
-        origin = self._result_origin(name, known)
-        written: list[torch.Tensor] = []
-        if mutable:
-            bound = [*zip(schema.arguments, args, strict=False), *((a, kwargs.get(a.name)) for a in schema.arguments)]
-            for argument, value in bound:
-                if argument.alias_info is not None and argument.alias_info.is_write:
-                    written += [leaf for leaf in tree_leaves(value) if isinstance(leaf, torch.Tensor)]
-        for tensor in written:
-            info = self._info(tensor)
-            info.origin = _narrower(info.origin, origin)
-        event = Event(name, frozenset(), frozenset(info.buffer for info in known))
-        copied = name in _PLAIN_COPIES and len(results) == 1 and self._follow_copy(inputs[0], results[0])
-        if not copied:
-            data = inputs[0] if name in _GATHERS and inputs else None
-            for tensor, info in zip(inputs, known, strict=True):
-                if info.source is None:
-                    continue
-                if tensor is data:
-                    event.gathered.append(info.source)
-                else:
-                    event.views.append((info.source, _view(tensor, info)))
-        for out in results:
-            if out not in self._tracked:
-                self._tracked[out] = _Tracked(self._new_buffer(), None if name in _CONSTANTS else origin)
-                if name not in _CONSTANTS and origin is None:
-                    self._tracked[out].origin = _origin_of(out.dtype)
-        event.wrote = frozenset(self._info(t).buffer for t in (*results, *written))
-        event.product = self._product(func, name, args, kwargs, result, known)
-        self.events.append(event)
-
-    def _assume(self, tensor: torch.Tensor) -> bool | float:
+    def _read(self, tensor: torch.Tensor) -> bool | int | float:
+        known = self._known(tensor)
+        if known is not None:
+            number: bool | int | float = known.item()
+            return number
         if tensor.dtype == torch.bool:
             self.assumed.append("a branch on computed content is taken as false")
             return False
@@ -168,106 +221,299 @@ class Trace(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's is u
             return 1.0
         raise DataDependent("it reads an integer back from computed content")
 
-    def _result_origin(self, name: str, known: list[_Tracked]) -> str | None:
-        if name not in _SAME_VALUES:
-            return None
-        found: str | None = None
-        for info in known:
-            found = _narrower(found, info.origin)
-        return found
+    def _view(self, operation: _Operation, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        base = args[0]
+        shape, ref, width = tuple(base.shape), self._ref(base), base.dtype.itemsize
+        value = self._value(base)
+        result = func(*args, **kwargs)
+        shower = _out_of_place(func) if operation.in_place_view else func
+        many = isinstance(result, list | tuple)
+        for index, out in enumerate(result if many else [result]):
+            step = Step(shower, operation.name, args[1:], kwargs, index if many else None, shape, tuple(out.shape),
+                        (width, out.dtype.itemsize))  # fmt: skip
+            shown = self._shown(value, step, out)
+            self._attach(out, ref.store, (*ref.steps, step), shown)
+        return result
 
-    def _product(
-        self, func: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any, known: list[_Tracked]
-    ) -> Product | None:
-        flops: int | None = None
-        batched = "bmm" in name
-        if "attention" in name and "backward" not in name:
-            flops, batched = _attention_flops(func, args, kwargs), False
-        elif func._overloadpacket in flop_registry:
-            flops = int(flop_registry[func._overloadpacket](*args, **kwargs, out_val=result))
-        if not flops:
-            return None
-        skip = 1 if name in ("addmm", "baddbmm", "addmv") else 0
-        origin: str | None = None
-        for info in known[skip : skip + (3 if "attention" in name else 2)]:
-            origin = _wider(origin, info.origin)
-        return Product(flops, origin or "half", skippable=batched)
+    def _compute(self, operation: _Operation, call: Call) -> tuple[Any, bool]:
+        """The result, and whether it was computed for real."""
+        if self.real:
+            return call.func(*call.args, **call.kwargs), True
+        tensors = call.tensors
+        if call.name in _CONSTANTS or not tensors:
+            return self._make(operation, call)
+        known = [self._known(t) for t in tensors]
+        if all(k is not None for k in known) and not operation.random:
+            contents = iter([k for k in known if k is not None])
+            args, kwargs = _replaced(call.args, contents), _replaced(call.kwargs, contents)
+            kwargs.pop("device", None)
+            if max((k.numel() for k in known if k is not None), default=0) <= 4096 or self._is_small(call):
+                return call.func(*args, **kwargs), True
+        return self._without_content(call), False
 
-    def _follow_view(self, inputs: list[torch.Tensor], out: torch.Tensor) -> None:
-        base = self._info(inputs[0])
-        if out in self._tracked:
+    def _is_small(self, call: Call) -> bool:
+        try:
+            result = self._without_content(call)
+        except DataDependent:
+            return True
+        outs = result if isinstance(result, list | tuple) else [result]
+        return all(o.numel() * o.dtype.itemsize <= _REAL_BYTES for o in outs if isinstance(o, torch.Tensor))
+
+    def _make(self, operation: _Operation, call: Call) -> tuple[Any, bool]:
+        """A tensor from shapes and numbers alone. Small ones and integers are real, large constants one number."""
+        kwargs = {k: v for k, v in call.kwargs.items() if k not in ("device", "pin_memory")}
+        args = _replaced(call.args, iter([_bare(t) for t in call.tensors]))
+        takes_device = any(a.name == "device" for a in call.func._schema.arguments)
+        shape_only = call.func(*args, **kwargs, **({"device": "meta"} if takes_device else {}))
+        if not isinstance(shape_only, torch.Tensor):
+            return shape_only, False
+        small = shape_only.numel() <= _VISIBLE
+        if call.name in _CONSTANTS:
+            if small:
+                args = _replaced(call.args, iter([_bare(t) for t in call.tensors]))
+                made = torch.empty_strided(shape_only.shape, shape_only.stride(), dtype=shape_only.dtype)
+                return made.fill_(_filler(call)), True
+            return shape_only, False
+        if operation.random and shape_only.dtype.is_floating_point:
+            return shape_only, False
+        if takes_device and shape_only.numel() * shape_only.dtype.itemsize <= _REAL_BYTES and not call.tensors:
+            return call.func(*args, **kwargs, device="cpu"), True
+        return shape_only, False
+
+    def _without_content(self, call: Call) -> Any:
+        bare = iter([_bare(t) for t in call.tensors])
+        args, kwargs = list(_replaced(call.args, bare)), _replaced(call.kwargs, bare)
+        if "device" in kwargs:
+            kwargs["device"] = torch.device("meta")
+        if call.name == "index":
+            args[1] = [self._positions(given, plain) for given, plain in zip(call.args[1], args[1], strict=True)]
+            args[1] = [p for group in args[1] for p in group]
+        if call.name in ("nonzero", "unique", "_unique2", "masked_select", "unique_consecutive", "unique_dim", "bincount"):
+            raise DataDependent(f"the shape of {call.name}'s result depends on computed content")
+        try:
+            return call.func(*args, **kwargs)
+        except NotImplementedError as error:
+            raise DataDependent(f"{call.func} cannot run without content") from error
+
+    def _positions(self, given: torch.Tensor | None, bare: torch.Tensor | None) -> list[torch.Tensor | None]:
+        if given is None or given.dtype not in (torch.bool, torch.uint8):
+            return [bare]
+        known = self._known(given)
+        if known is None:
+            raise DataDependent("a boolean index made from computed content selects a number of elements")
+        return [p.to("meta") for p in known.nonzero(as_tuple=True)]
+
+    def _write(self, operation: _Operation, call: Call) -> Any:
+        """An operation that writes into one or more of its arguments."""
+        targets = [call.args[i] if i < len(call.args) else call.kwargs[n] for i, n in operation.writes
+                   if i < len(call.args) or n in call.kwargs]  # fmt: skip
+        known = [self._known(t) for t in call.tensors]
+        computable = all(k is not None for k in known) and not (operation.random and targets[0].dtype.is_floating_point)
+        snapshot = [self._value(t) for t in targets]
+        call.out, position = targets[0], 0
+        drafts = []
+        for position, target in enumerate(targets):
+            made = Call(call.name, call.func, call.args, call.kwargs, target, position, self._value, self.policy)
+            drafts.append(self._draft(operation, made))
+        visible = self.real or (computable and all(not t.is_meta for t in call.tensors))
+        result: Any = targets[0] if len(targets) == 1 else tuple(targets)
+        if visible:
+            result = call.func(*call.args, **call.kwargs)
+        for target, draft, before in zip(targets, drafts, snapshot, strict=True):
+            if visible and self._may_be_known(draft, operation, target):
+                draft.known = target
+            elif computable and not visible and not self.real and len(targets) == 1:
+                self._compute_copy(call, target, draft, before, known)
+            elif call.name in ("fill", "zero") and not isinstance(call.argument("value", 0), torch.Tensor):
+                draft.known = torch.full((), call.argument("value", 0), dtype=target.dtype).expand(tuple(target.shape))
+            self._put(target, draft)
+        return result
+
+    def _compute_copy(self, call: Call, target: torch.Tensor, draft: Value, before: Value, known: Any) -> None:
+        """Apply a write to the content that stands for a tensor without content of its own."""
+        if before.known is None or math.prod(before.shape) * before.dtype.itemsize > _REAL_BYTES:
             return
-        same_width = out.dtype.itemsize == inputs[0].dtype.itemsize
-        if base.source is not None and not same_width:
-            # Seen through another element size the geometry is lost: count the whole view as read.
-            self.events.append(
-                Event("view", frozenset([base.buffer]), frozenset(), [(base.source, _view(inputs[0], base))])
-            )
-        origin = base.origin if out.dtype == inputs[0].dtype else _origin_of(out.dtype)
-        self._tracked[out] = _Tracked(base.buffer, origin, base.source if same_width else None, base.shift)
+        own = before.known.clone(memory_format=torch.contiguous_format)
+        contents = iter([own if t is target else k for t, k in zip(call.tensors, known, strict=True)])
+        args, kwargs = _replaced(call.args, contents), _replaced(call.kwargs, contents)
+        call.func(*args, **kwargs)
+        draft.known = own
 
-    def _follow_copy(self, tensor: torch.Tensor, out: torch.Tensor) -> bool:
-        """Let a dense copy of (part of) an input stand for it, so that slices taken after a cast count as slices."""
-        info = self._info(tensor)
-        if info.source is None or tensor.numel() != out.numel() or not (tensor.is_contiguous() and out.is_contiguous()):
-            return False
-        self._tracked[out] = _Tracked(
-            self._new_buffer(), info.origin, info.source, info.shift + int(tensor.storage_offset())
-        )
+    def _put(self, target: torch.Tensor, draft: Value) -> None:
+        """Make ``draft`` the present content of what ``target`` shows."""
+        ref = self._ref(target)
+        store = ref.store
+        root = draft
+        if ref.steps:
+            old = store.value
+            chain = [old]
+            for step in ref.steps[:-1]:
+                chain.append(self._shown(chain[-1], step, None))
+            for whole, step in zip(reversed(chain), reversed(ref.steps), strict=True):
+                root = self._overwritten(whole, step, root)
+            if draft.known is not None and old.known is not None:
+                root.known = old.known if not target.is_meta else _patched(old.known, ref.steps, draft.known)
+        store.value = root
+        store.version += 1
+        ref.value, ref.version = draft, store.version
+
+    def _overwritten(self, whole: Value, step: Step, part: Value) -> Value:
+        """``whole`` with what ``step`` shows of it replaced by ``part``."""
+
+        def of_part(d: Mask) -> Mask | None:
+            return step.forward(d)
+
+        covered = step.backward(masks.everything(step.out_shape))
+
+        def of_whole(d: Mask) -> Mask | None:
+            return None if covered is None else masks.without(d, covered)
+
+        value = Value(
+            len(self.values), whole.shape, whole.dtype, narrower(whole.origin, part.origin),
+            edges=[e for e in ((part, of_part), (whole, of_whole)) if e[0].from_input],
+            from_input=whole.from_input or part.from_input, routed=whole.routed or part.routed,
+            maybe_zero=whole.maybe_zero or part.maybe_zero, maybe_excluded=whole.maybe_excluded or part.maybe_excluded,
+        )  # fmt: skip
+        if not whole.from_input:
+            value.origin = part.origin
+        self.values.append(value)
+        if covered is not None and part.known is None and masks.stored(covered) <= 1 << 16:
+            self._merge_facts(value, whole, step, part, covered)
+        return value
+
+    @staticmethod
+    def _merge_facts(value: Value, whole: Value, step: Step, part: Value, covered: Mask) -> None:
+        for fact in ("zero", "excluded"):
+            whole.learn()
+            old = masks.without(getattr(whole, fact), covered)
+            new = getattr(part, fact)
+            if new is not None:
+                new = step.backward(new)
+            setattr(value, fact, masks.union(old, new))
+
+    # ---- recording
+
+    def _record(self, operation: _Operation, call: Call, computed: bool) -> Value:
+        value = self._draft(operation, call)
+        if call.name in _CONSTANTS:
+            value.known = call.out if computed and not self.real else _constant(call)
+        elif computed and self._may_be_known(value, operation, call.out):
+            value.known = call.out
+        return value
+
+    def _may_be_known(self, value: Value, operation: _Operation, out: torch.Tensor) -> bool:
+        if not self.real:
+            return True
+        if operation.name in _ROUTING and not out.dtype.is_floating_point and not out.dtype == torch.bool:
+            return True
+        return value.settled and not operation.random
+
+    def _draft(self, operation: _Operation, call: Call) -> Value:
+        """The value of a result, with its edges, facts and products, but without content."""
+        if call.name in _CONSTANTS:
+            value = self._new(call.out)
+            value.origin = None
+            return value
+        edges = operation.rule(call)
+        operands = [call.value(t) for t in call.tensors]
+        origin: str | None = None
+        if call.name in _SAME_VALUES:
+            for operand in operands:
+                origin = narrower(origin, operand.origin)
+        value = self._new(
+            call.out, origin=origin, edges=[e for e in edges if e[0].from_input],
+            from_input=any(o.from_input for o in operands),
+        )  # fmt: skip
+        value.settled = all(o.known is not None for o in operands)
+        value.product = products.product_of(call)
+        value.routed = _is_routed(operation, call, operands)
+        conclude(call, value)
+        return value
+
+
+def _is_routed(operation: _Operation, call: Call, operands: list[Value]) -> bool:
+    if operation.name in _ROUTING and not call.out.dtype.is_floating_point and call.out.dtype != torch.bool:
         return True
-
-    def _info(self, tensor: torch.Tensor) -> _Tracked:
-        info = self._tracked.get(tensor)
-        if info is None:
-            info = self._tracked[tensor] = _Tracked(self._new_buffer(), _origin_of(tensor.dtype))
-        return info
-
-    def _new_buffer(self) -> int:
-        self._buffers += 1
-        return self._buffers
+    if operation.pointwise or operation.name in _KEEPS_ROUTED:
+        return any(o.routed for o in operands)
+    return False
 
 
-class DataDependent(RuntimeError):
-    """The reference's work depends on content that a fake tensor does not have."""
+def _describe(func: Any) -> _Operation:
+    schema = func._schema
+    base = schema.name.partition("::")[2]
+    writes = tuple(
+        (i, a.name) for i, a in enumerate(schema.arguments) if a.alias_info is not None and a.alias_info.is_write
+    )
+    in_place_view = torch.Tag.inplace_view in func.tags
+    name = base.rstrip("_") if writes and base.endswith("_") and not base.startswith("__") else base
+    aliases = any(r.alias_info is not None for r in schema.returns)
+    composite = torch._C._dispatch_has_kernel_for_dispatch_key(func.name(), "CompositeImplicitAutograd")
+    pointwise = torch.Tag.pointwise in func.tags or name in ("_to_copy", "clone", "contiguous", "bernoulli")
+    found = rules.RULES.get(name)
+    decomposition = None
+    if found is None and not pointwise and not writes and not aliases and func._overloadpacket not in flop_registry:
+        decomposition = torch._decomp.decomposition_table.get(func)
+    made = _Operation(
+        name=name, is_view=aliases and not writes, in_place_view=in_place_view, writes=writes,
+        composite=composite and func._overloadpacket not in flop_registry, decomposition=decomposition,
+        rule=found or (rules.pointwise if pointwise else _unsafe_view if name == "_unsafe_view" else rules.all_or_nothing),
+        random=torch.Tag.nondeterministic_seeded in func.tags, pointwise=pointwise,
+    )  # fmt: skip
+    _operations[func] = made
+    return made
 
 
-def _view(tensor: torch.Tensor, info: _Tracked) -> View:
-    return View.of(int(tensor.storage_offset()) + info.shift, tuple(tensor.shape), tuple(tensor.stride()))
+def _unsafe_view(call: Call) -> list[Any]:
+    value = call.value(call.args[0])
+    return [(value, lambda d: masks.reshape(d, value.shape))]
 
 
-def _origin_of(dtype: torch.dtype) -> str:
-    if dtype == torch.float64:
-        return "fp64"
-    if dtype == torch.float32:
-        return "fp32"
-    if dtype in (torch.float16, torch.bfloat16):
-        return "half"
-    if "float4" in str(dtype):
-        return "fp4"
-    return "fp8"
+def _out_of_place(func: Any) -> Any:
+    packet = getattr(torch.ops.aten, func._schema.name.partition("::")[2].rstrip("_"))
+    return getattr(packet, func._overloadname)
 
 
-def _narrower(a: str | None, b: str | None) -> str | None:
-    if a is None or b is None:
-        return a or b
-    return min(a, b, key=ORIGINS.index)
+def _bare(tensor: torch.Tensor) -> torch.Tensor:
+    """The same geometry without content."""
+    if tensor.is_meta:
+        return tensor
+    return torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device="meta")
 
 
-def _wider(a: str | None, b: str | None) -> str | None:
-    if a is None or b is None:
-        return a or b
-    return max(a, b, key=ORIGINS.index)
+def _replaced(value: Any, contents: Any) -> Any:
+    """``value`` with each tensor replaced by the next of ``contents``, in the order of ``Call.tensors``."""
+    if isinstance(value, torch.Tensor):
+        return next(contents)
+    if isinstance(value, tuple):
+        return tuple(_replaced(item, contents) for item in value)
+    if isinstance(value, list):
+        return [_replaced(item, contents) for item in value]
+    if isinstance(value, dict):
+        return {key: _replaced(item, contents) for key, item in value.items()}
+    return value
 
 
-def _attention_flops(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> int:
-    """Both products of one fused attention; half of them (with the diagonal) where it is causal."""
-    named = {a.name: v for a, v in zip(func._schema.arguments, args, strict=False)} | kwargs
-    query, key, value = args[0], args[1], args[2]
-    batch_heads = 1
-    for size in query.shape[:-2]:
-        batch_heads *= int(size)
-    rows, columns = int(query.shape[-2]), int(key.shape[-2])
-    pairs = rows * columns
-    if named.get("is_causal"):
-        pairs = sum(min(row + 1, columns) for row in range(rows))
-    return 2 * batch_heads * pairs * (int(query.shape[-1]) + int(value.shape[-1]))
+def _patched(whole: torch.Tensor, steps: tuple[Step, ...], part: torch.Tensor) -> torch.Tensor | None:
+    """A copy of ``whole`` with what ``steps`` show of it replaced by ``part``."""
+    if whole.numel() * whole.dtype.itemsize > _REAL_BYTES:
+        return None
+    made = whole.clone(memory_format=torch.contiguous_format)
+    shown: Any = made
+    for step in steps:
+        shown = step.func(shown, *step.args, **step.kwargs)
+        shown = shown if step.result is None else shown[step.result]
+    shown.copy_(part)
+    return made
+
+
+def _filler(call: Call) -> Any:
+    value = _CONSTANTS[call.name]
+    return call.argument("fill_value") if value is None else value
+
+
+def _constant(call: Call) -> torch.Tensor:
+    """A constant of any size, as one number."""
+    return torch.full((), _filler(call), dtype=call.out.dtype).expand(tuple(call.out.shape))
+
+

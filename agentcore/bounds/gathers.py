@@ -1,0 +1,336 @@
+"""Rules of operations that read or write through indices: the elements that the actual indices reach.
+
+Where the indices are not known, nothing that only they reach is needed.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+import torch
+
+from agentcore.bounds import masks
+from agentcore.bounds.masks import Mask
+from agentcore.bounds.rules import _broadcast_edge, rule
+from agentcore.bounds.values import Call, Edge, Value
+
+UNKNOWN = "elements that only computed indices reach are not counted"
+
+
+def _indices(call: Call, tensor: torch.Tensor) -> torch.Tensor | None:
+    known = call.value(tensor).known
+    return None if known is None else known.clone()
+
+
+def _positions(index: torch.Tensor, size: int) -> torch.Tensor:
+    return torch.where(index < 0, index + size, index).long()
+
+
+def _along(value: Value, dim: int, index: torch.Tensor | None) -> Callable[[Mask], Mask | None]:
+    """For a result whose dimension ``dim`` (and as many as ``index`` has) shows rows ``index`` of ``value``."""
+
+    def needed(d: Mask) -> Mask | None:
+        if index is None:
+            value.notes.append(UNKNOWN)
+            return None
+        small = masks.compact(d)
+        rows = small.expand(*small.shape[:dim], *index.shape, *small.shape[dim + index.dim() :])
+        flat = rows.reshape(*rows.shape[:dim], index.numel(), *rows.shape[dim + index.dim() :])
+        shape = [*flat.shape[:dim], value.shape[dim], *flat.shape[dim + 1 :]]
+        if math.prod(shape) > masks.LIMIT or flat.numel() > masks.LIMIT:
+            others = [x for x in range(flat.dim()) if x != dim]
+            flat = flat.all(dim=others, keepdim=True) if others else flat  # type: ignore[call-overload]
+            shape = [value.shape[dim] if x == dim else 1 for x in range(flat.dim())]
+        made = torch.zeros(shape, dtype=torch.int8)
+        made.index_add_(dim, _positions(index.reshape(-1), value.shape[dim]), flat.to(torch.int8).clamp(max=1))
+        return (made != 0).expand(value.shape)
+
+    return needed
+
+
+def _by_rows(value: Value, dim: int, index: torch.Tensor | None) -> Callable[[Mask], Mask | None]:
+    step = _along(value, dim, index)
+
+    def needed(d: Mask) -> Mask | None:
+        # int8 sums can wrap to zero after 256 repetitions: count each row once.
+        if index is None:
+            return step(d)
+        flat = index.reshape(-1)
+        unique, inverse = torch.unique(flat, return_inverse=True)
+        if unique.numel() == flat.numel():
+            return step(d)
+        small = masks.compact(d)
+        rows = small.expand(*small.shape[:dim], *index.shape, *small.shape[dim + index.dim() :])
+        rows = rows.reshape(*rows.shape[:dim], flat.numel(), *rows.shape[dim + index.dim() :])
+        if rows.numel() * 4 > masks.LIMIT:
+            others = [x for x in range(rows.dim()) if x != dim]
+            rows = rows.all(dim=others, keepdim=True) if others else rows  # type: ignore[call-overload]
+        merged = torch.zeros([unique.numel() if x == dim else n for x, n in enumerate(rows.shape)], dtype=torch.int32)
+        merged.index_add_(dim, inverse, rows.int())
+        outer = [value.shape[x] if x != dim else unique.numel() for x in range(len(value.shape))]
+        return _along(value, dim, unique)((merged != 0).expand(outer))
+
+    return needed
+
+
+@rule("index_select")
+def _index_select(call: Call) -> list[Edge]:
+    value, index = call.value(call.args[0]), call.args[2]
+    dim = call.args[1] % max(len(value.shape), 1)
+    kept = _indices(call, index)
+    return [
+        (value, _by_rows(value, dim, None if kept is None else kept.reshape(-1))),
+        (call.value(index), lambda d: masks.any_along(d, [x for x in range(d.dim()) if x != dim]).reshape(index.shape)),
+    ]
+
+
+@rule("embedding")
+def _embedding(call: Call) -> list[Edge]:
+    value, index = call.value(call.args[0]), call.args[1]
+    return [
+        (value, _by_rows(value, 0, _indices(call, index))),
+        (call.value(index), lambda d: masks.any_along(d, [-1])),
+    ]
+
+
+@rule("gather")
+def _gather(call: Call) -> list[Edge]:
+    value, index = call.value(call.args[0]), call.args[2]
+    kept = _indices(call, index)
+    dim = call.args[1] % max(len(value.shape), 1)
+
+    def needed(d: Mask) -> Mask | None:
+        if kept is None:
+            value.notes.append(UNKNOWN)
+            return None
+        if math.prod(value.shape) * 4 > masks.LIMIT or not value.shape:
+            return None
+        made = torch.zeros(value.shape, dtype=torch.int32)
+        made.scatter_add_(dim, _positions(kept, value.shape[dim]), d.int())
+        return made != 0
+
+    return [(value, needed), (call.value(index), lambda d: d)]
+
+
+@rule("take")
+def _take(call: Call) -> list[Edge]:
+    value, index = call.value(call.args[0]), call.args[1]
+    kept = _indices(call, index)
+
+    def needed(d: Mask) -> Mask | None:
+        if kept is None or math.prod(value.shape) > masks.LIMIT:
+            value.notes.append(UNKNOWN)
+            return None
+        made = torch.zeros(math.prod(value.shape), dtype=torch.bool)
+        made[_positions(kept[d], made.numel())] = True
+        return made.reshape(value.shape)
+
+    return [(value, needed), (call.value(index), lambda d: d)]
+
+
+@rule("index")
+def _index(call: Call) -> list[Edge]:
+    """Advanced indexing. Boolean indices stand for the positions they name."""
+    value = call.value(call.args[0])
+    given = list(call.args[1])
+    kept: dict[int, torch.Tensor] = {}
+    axis, known = 0, True
+    for index in given:
+        if index is None:
+            axis += 1
+            continue
+        content = _indices(call, index)
+        if content is None:
+            known = False
+            axis += index.dim() if index.dtype in (torch.bool, torch.uint8) else 1
+        elif content.dtype in (torch.bool, torch.uint8):
+            for positions in content.nonzero(as_tuple=True):
+                kept[axis] = positions
+                axis += 1
+        else:
+            kept[axis] = content
+            axis += 1
+    edges = _index_operands(call, given)
+    if not known:
+        return [(value, lambda d: value.notes.append(UNKNOWN)), *edges]  # type: ignore[func-returns-value]
+    if len(kept) == 1:
+        dim, index = next(iter(kept.items()))
+        return [(value, _by_rows(value, dim, index)), *edges]
+    return [(value, _several(value, kept, _place(kept))), *edges]
+
+
+def _place(kept: dict[int, torch.Tensor]) -> int:
+    """Where the indexed dimensions of the result begin: in place if adjacent, else in front."""
+    dims = sorted(kept)
+    return dims[0] if dims == list(range(dims[0], dims[-1] + 1)) else 0
+
+
+def _several(value: Value, kept: dict[int, torch.Tensor], place: int) -> Callable[[Mask], Mask | None]:
+    dims = sorted(kept)
+    indices = torch.broadcast_tensors(*(_positions(kept[d], value.shape[d]) for d in dims))
+    sizes = [value.shape[d] for d in dims]
+    flat = torch.zeros_like(indices[0])
+    for index, size in zip(indices, sizes, strict=True):
+        flat = flat * size + index
+    rank = flat.dim()
+
+    def needed(d: Mask) -> Mask | None:
+        # The indexed dimensions as one, in front: rows of a table of shape [product of their sizes, the others].
+        moved = d.permute([*range(place, place + rank), *range(place), *range(place + rank, d.dim())])
+        rest = [value.shape[x] for x in range(len(value.shape)) if x not in kept]
+        table = Value(0, (math.prod(sizes), *rest), value.dtype, None)
+        found = _by_rows(table, 0, flat)(moved)
+        if found is None:
+            return None
+        shaped = masks.reshape(found, (*sizes, *rest))
+        if shaped is None:
+            return None
+        order = [*dims, *(x for x in range(len(value.shape)) if x not in kept)]
+        return shaped.permute([order.index(x) for x in range(len(value.shape))])
+
+    return needed
+
+
+def _index_operands(call: Call, given: Sequence[torch.Tensor | None]) -> list[Edge]:
+    return [(v, _if_any(v)) for v in (call.value(i) for i in given if i is not None)]
+
+
+def _if_any(value: Value) -> Callable[[Mask], Mask | None]:
+    return lambda d: masks.everything(value.shape) if masks.count(d) == d.numel() else None
+
+
+@rule("index_add", "index_copy", "index_fill", "scatter", "scatter_add", "scatter_reduce", "index_reduce")
+def _scatter(call: Call) -> list[Edge]:
+    """What was there before, unless it is overwritten; of the source what lands where it is wanted."""
+    value, dim = call.value(call.args[0]), call.args[1] % max(call.args[0].dim(), 1)
+    index, source = call.args[2], call.args[3] if len(call.args) > 3 else None
+    adds = call.name in ("index_add", "scatter_add") or call.argument("reduce") is not None
+    kept = _indices(call, index)
+    whole_rows = call.name.startswith("index")
+
+    def before(d: Mask) -> Mask | None:
+        if adds:
+            return d
+        if kept is None or math.prod(value.shape) > masks.LIMIT:
+            return None
+        left = d.clone()
+        if whole_rows:
+            return left.index_fill(dim, kept.long(), False)
+        return left.scatter(dim, kept.long(), False)
+
+    def from_source(d: Mask) -> Mask | None:
+        if kept is None:
+            return None if not (adds and masks.count(d) == d.numel()) else masks.everything(source_value.shape)
+        if whole_rows:
+            small = masks.compact(d)
+            picked = small if small.shape[dim] == 1 else small.index_select(dim, kept.long().reshape(-1))
+            full = picked.expand([*d.shape[:dim], kept.numel(), *d.shape[dim + 1 :]])
+            return masks.intersection(full, None if adds else _first_rows(kept, dim, full.dim())) if not adds else full
+        if d.numel() > masks.LIMIT:
+            return None
+        got = d.gather(dim, kept.long())
+        if not adds and torch.unique(kept).numel() != kept.numel() and kept.shape[dim] > 1:
+            ordered = kept.sort(dim=dim).values
+            if bool((ordered.narrow(dim, 1, ordered.shape[dim] - 1) == ordered.narrow(dim, 0, ordered.shape[dim] - 1)).any()):
+                return None
+        if tuple(got.shape) == source_value.shape:
+            return got
+        padded = torch.zeros(source_value.shape, dtype=torch.bool)
+        padded[tuple(slice(0, n) for n in got.shape)] = got
+        return padded
+
+    edges: list[Edge] = [(value, before)]
+    if isinstance(source, torch.Tensor):
+        source_value = call.value(source)
+        edges.append((source_value, from_source) if source.dim() else _broadcast_edge_any(source_value))
+    index_value = call.value(index)
+    edges.append((index_value, _if_any(index_value)))
+    return edges
+
+
+def _broadcast_edge_any(value: Value) -> Edge:
+    return value, lambda d: masks.everything(value.shape) if masks.count(d) else None
+
+
+def _first_rows(index: torch.Tensor, dim: int, rank: int) -> Mask:
+    """Of rows written to one place several times only one counts."""
+    flat = index.reshape(-1)
+    unique, inverse = torch.unique(flat, return_inverse=True)
+    first = torch.zeros(flat.numel(), dtype=torch.bool)
+    seen = torch.full((unique.numel(),), flat.numel()).scatter_reduce(0, inverse, torch.arange(flat.numel()), "amin")
+    first[seen] = True
+    return first.reshape([-1 if x == dim else 1 for x in range(rank)])
+
+
+@rule("index_put", "_unsafe_index_put", "_index_put_impl")
+def _index_put(call: Call) -> list[Edge]:
+    value, given = call.value(call.args[0]), list(call.args[1])
+    source = call.value(call.args[2])
+    adds = bool(call.argument("accumulate", False))
+    contents = [None if i is None else _indices(call, i) for i in given]
+    unknown = any(i is not None and c is None for i, c in zip(given, contents, strict=True))
+
+    def key() -> tuple[torch.Tensor | slice, ...]:
+        return tuple(slice(None) if c is None else c.long() if c.dtype == torch.int32 else c for c in contents)
+
+    def before(d: Mask) -> Mask | None:
+        if adds:
+            return d
+        if unknown or math.prod(value.shape) > masks.LIMIT:
+            return None
+        left = d.clone()
+        left[key()] = False
+        return left
+
+    def written(d: Mask) -> Mask | None:
+        if unknown:
+            return masks.everything(source.shape) if adds and masks.count(d) == d.numel() else None
+        if d.numel() > masks.LIMIT:
+            return None
+        got = d[key()]
+        if not adds and source.shape == tuple(got.shape) and source.shape:
+            # Of what is written to one place several times only one counts: mark the places, take one writer each.
+            owner = torch.full(value.shape, -1, dtype=torch.int64) if d.numel() * 8 <= masks.LIMIT else None
+            if owner is None:
+                return None
+            numbers = torch.arange(got.numel()).reshape(got.shape)
+            owner[key()] = numbers
+            got = got & (owner[key()] == numbers)
+        return masks.unbroadcast(got, source.shape)
+
+    return [(value, before), (source, written), *_index_operands(call, given)]
+
+
+@rule("slice_scatter", "select_scatter")
+def _place_in(call: Call) -> list[Edge]:
+    value, source = call.value(call.args[0]), call.value(call.args[1])
+    rest = call.args[2:]
+    shown = torch.ops.aten.slice.Tensor if call.name == "slice_scatter" else torch.ops.aten.select.int
+
+    def before(d: Mask) -> Mask | None:
+        if math.prod(value.shape) > masks.LIMIT:
+            return None
+        left = d.clone()
+        shown(left, *rest, **call.kwargs).fill_(False)
+        return left
+
+    return [(value, before), (source, lambda d: shown(d, *rest, **call.kwargs))]
+
+
+@rule("embedding_dense_backward")
+def _embedding_backward(call: Call) -> list[Edge]:
+    gradient, index = call.value(call.args[0]), call.args[1]
+    kept = _indices(call, index)
+
+    def needed(d: Mask) -> Mask | None:
+        if kept is None:
+            return masks.everything(gradient.shape) if masks.count(d) == d.numel() else None
+        small = masks.compact(d)
+        rows = small if small.shape[0] == 1 else small.index_select(0, kept.long().reshape(-1))
+        return masks.reshape(rows.expand(kept.numel(), d.shape[1]), gradient.shape)
+
+    return [(gradient, needed), (call.value(index), _if_any(call.value(index)))]
+
+
+__all__ = ["UNKNOWN", "_broadcast_edge"]

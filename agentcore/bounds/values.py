@@ -1,0 +1,170 @@
+"""The computation of one reference run as values: what each was made from, and what is known of it before any input is.
+
+Every write makes a new value, so that demand can be followed backwards without regard to storage (see ``demand``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from agentcore.bounds.masks import Mask
+
+# Origins from the narrowest to the widest: a product runs at the rate of its wider operand's origin.
+ORIGINS = ("fp4", "fp8", "half", "fp32", "fp64")
+
+_SPARSE = 128
+"""Zeros rarer than one in this many are not followed: they save a kernel nothing and cost memory here."""
+
+_NEGLIGIBLE = -1e4
+"""A score of this or less has no weight after a softmax (masks use the smallest number of their dtype, or -10000)."""
+
+
+@dataclass(slots=True, eq=False)
+class Product:
+    """Multiply-adds of one operation. ``flops`` gives two per multiply-add that the wanted outputs need.
+
+    ``skippable``: a batched product, of which a kernel may skip what a mask made from content leaves out.
+    """
+
+    flops: Callable[[Mask], int]
+    origin: str
+    skippable: bool = False
+
+
+Edge = tuple["Value", Callable[[Mask], Mask | None]]
+"""An operand, and which of its elements are needed for given elements of the result."""
+
+
+@dataclass(slots=True, eq=False)
+class Value:
+    """One tensor's content at one moment.
+
+    ``known``: the content, where it follows from shapes, scalars and index tensors alone. ``from_input``: an input had
+    a part in it. ``routed``: made from indices that float content decides, so that any of it may turn out zero or false.
+    ``settled``: all operands are known. ``zero`` and ``excluded``: elements known to be zero, or so negative that a softmax ignores them; ``maybe_zero`` and
+    ``maybe_excluded``: a mask made from content may make any of them so.
+    """
+
+    order: int
+    shape: tuple[int, ...]
+    dtype: torch.dtype
+    origin: str | None
+    edges: Sequence[Edge] = ()
+    known: torch.Tensor | None = None
+    from_input: bool = False
+    routed: bool = False
+    zero: Mask | None = None
+    excluded: Mask | None = None
+    maybe_zero: bool = False
+    maybe_excluded: bool = False
+    source: str | None = None
+    product: Product | None = None
+    settled: bool = False
+    notes: list[str] = field(default_factory=list)
+    looked_at: bool = False
+
+    def learn(self) -> None:
+        """Note the zero and the excluded elements of known content."""
+        if self.looked_at:
+            return
+        self.looked_at = True
+        if self.known is None or self.known.is_complex():
+            return
+        content = self.known
+        for dim, (size, stride) in enumerate(zip(content.shape, content.stride(), strict=True)):
+            if size > 1 and stride == 0:
+                content = content.narrow(dim, 0, 1)
+        if content.numel() == 0:
+            return
+        if content.dtype.itemsize == 1 and content.dtype.is_floating_point:
+            content = content.float()
+        self.zero = self._worth(content == 0)
+        if content.dtype.is_floating_point:
+            self.excluded = self._worth(content <= _NEGLIGIBLE)
+
+    def _worth(self, found: torch.Tensor) -> Mask | None:
+        return found.expand(self.shape) if int(found.sum().item()) * _SPARSE > found.numel() else None
+
+
+@dataclass(slots=True)
+class Policy:
+    """How to read a mask made from content: ``lenient`` counts what is behind it as needed (bytes come in sectors, and
+    hardly a sector is masked throughout), else it is taken to hide everything (products under it can be skipped)."""
+
+    lenient: bool = True
+    met: bool = False
+
+
+@dataclass(slots=True)
+class Call:
+    """One operation as the rules see it."""
+
+    name: str
+    func: Any
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    out: torch.Tensor
+    index: int
+    lookup: Callable[[torch.Tensor], Value]
+    policy: Policy
+
+    def value(self, tensor: torch.Tensor) -> Value:
+        """The value of an operand."""
+        return self.lookup(tensor)
+
+    def argument(self, name: str, default: Any = None) -> Any:
+        """An argument by its name in the operation's schema."""
+        if name in self.kwargs:
+            return self.kwargs[name]
+        for position, argument in enumerate(self.func._schema.arguments):
+            if argument.name == name:
+                if position < len(self.args):
+                    return self.args[position]
+                return default if argument.default_value is None else argument.default_value
+        return default
+
+    @property
+    def tensors(self) -> list[torch.Tensor]:
+        """All tensor operands in order, those inside lists too."""
+        found: list[torch.Tensor] = []
+        for value in (*self.args, *self.kwargs.values()):
+            if isinstance(value, torch.Tensor):
+                found.append(value)
+            elif isinstance(value, list | tuple):
+                found += [item for item in value if isinstance(item, torch.Tensor)]
+        return found
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return tuple(self.out.shape)
+
+
+def origin_of(dtype: torch.dtype) -> str:
+    """The narrowest unit whose operands hold values of ``dtype``."""
+    if dtype == torch.float64 or dtype == torch.complex128:
+        return "fp64"
+    if dtype == torch.float32 or dtype == torch.complex64:
+        return "fp32"
+    if dtype in (torch.float16, torch.bfloat16):
+        return "half"
+    if "float4" in str(dtype):
+        return "fp4"
+    return "fp8"
+
+
+def narrower(a: str | None, b: str | None) -> str | None:
+    """The narrower of two origins; None is no constraint."""
+    if a is None or b is None:
+        return a or b
+    return min(a, b, key=ORIGINS.index)
+
+
+def wider(a: str | None, b: str | None) -> str | None:
+    """The wider of two origins; None is no constraint."""
+    if a is None or b is None:
+        return a or b
+    return max(a, b, key=ORIGINS.index)
