@@ -1,32 +1,35 @@
 """The necessary work of a workload: products by operand origin, and the bytes of each tensor, each counted once.
 
-Found by running the reference on tensors without content; where it branches on content, on real ones if they are small.
-Everything uncertain is resolved downwards: a bound must never exceed an honest kernel's time.
+Found by running the reference on tensors without content, beside the real content of its indices, masks and scalars;
+where routing follows from floats, on real ones if they are small. Everything uncertain is resolved downwards: a bound
+must never exceed an honest kernel's time.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-from torch._subclasses.fake_tensor import (
-    DataDependentOutputException,
-    DynamicOutputShapeException,
-    FakeTensorMode,
-    UnsupportedOperatorException,
-)
+from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from agentcore.bounds.regions import View, distinct_elements
-from agentcore.bounds.trace import DataDependent, Event, Trace
+from agentcore.bounds.demand import at_most, needed
+from agentcore.bounds.pretend import Pretend
+from agentcore.bounds.trace import DataDependent, Trace
+from agentcore.problems.errors import ProblemError
 from agentcore.problems.loading import Problem, missing_blobs
 from agentcore.problems.tensors import InputFactory, Value, input_specs, output_specs
-from agentcore.problems.workload import ScalarInput, Workload
+from agentcore.problems.workload import Workload
+
+COUNTER_VERSION = 2
+"""Raised whenever the same workload may be counted differently: cached counts of another version are not used."""
 
 _REAL_LIMIT_BYTES = 256 << 20
+_KNOWN_LIMIT_BYTES = 1 << 28
 _SEED = 20260101
+_DRAWS = 3
 
 
 class BoundUnavailable(RuntimeError):
@@ -47,131 +50,206 @@ _needs_content = (DataDependent, DataDependentOutputException, DynamicOutputShap
 
 
 def count(problem: Problem, workload: Workload, factory: InputFactory | None = None) -> Work:
-    """The work of ``workload``. ``factory`` (any device) saves compiling the reference again.
+    """The work of ``workload``. ``factory`` (on the CPU) saves compiling the reference again.
 
     Raises BoundUnavailable where the reference's work depends on content and its tensors are too large to run here,
     where it needs files that are absent, or where it cannot be run at all.
     """
-    factory = factory or InputFactory(problem, "cpu")
+    where = f"{problem.name} workload {workload.uuid}"
+    absent = missing_blobs(problem).get(workload.uuid)
+    if absent:
+        raise BoundUnavailable(f"{where}: {len(absent)} safetensors files are absent, {absent[0]} for one")
+    if factory is None or factory.device.type != "cpu":
+        factory = InputFactory(problem, "cpu")
+    shapes = InputFactory(problem, "meta")
     failures: list[str] = []
     for device in ("cpu", "cuda"):
         try:
-            return _count_fake(problem, workload, factory, device)
+            work, doubtful = _count_draws(problem, workload, shapes, device)
         except _needs_content as error:
             failures.append(f"its work depends on content ({_first_line(error)})")
             break
-        except UnsupportedOperatorException as error:
-            failures.append(f"it uses {_first_line(error)}, which cannot run without content")
-            break
-        except Exception as error:  # the reference's own: a check that a fake device does not pass, for one
+        except Exception as error:  # the reference's own: a check that a pretended device does not pass, for one
             failures.append(f"{type(error).__name__} on a {device} tensor without content: {_first_line(error)}")
-    return _count_real(problem, workload, failures)
-
-
-def _count_fake(problem: Problem, workload: Workload, factory: InputFactory, device: str) -> Work:
-    specs = input_specs(problem, workload)
-    with FakeTensorMode(allow_non_fake_inputs=True), torch.device(device):
-        inputs: dict[str, Value] = {}
-        notes: list[str] = []
-        for name, (shape, dtype) in specs.items():
-            if shape is None:
-                inputs[name] = _scalar(workload, name, dtype, notes)
-            else:
-                # Not every build makes the narrow dtypes directly; all of them can view bytes as such.
-                stored = torch.uint8 if dtype.itemsize == 1 else dtype
-                inputs[name] = torch.empty(shape, dtype=stored, device=device).view(dtype)
-        return _traced(problem, workload, factory, inputs, Trace(assume_scalars=True), notes)
-
-
-def _count_real(problem: Problem, workload: Workload, failures: list[str]) -> Work:
+        else:
+            if doubtful and _size(problem, workload) <= _REAL_LIMIT_BYTES:
+                try:
+                    return _count_real(problem, workload, factory)
+                except Exception:  # noqa: S110  the lower count stands
+                    pass
+            return work
     why = "; ".join(failures)
-    if workload.uuid in missing_blobs(problem):
-        raise BoundUnavailable(f"{problem.name} workload {workload.uuid}: {why}; and its safetensors files are absent")
-    size = sum(
+    if _size(problem, workload) > _REAL_LIMIT_BYTES:
+        raise BoundUnavailable(
+            f"{where}: {why}; and its {_size(problem, workload) >> 20} MiB of tensors are more than the"
+            f" {_REAL_LIMIT_BYTES >> 20} MiB that are run for real"
+        )
+    try:
+        return _count_real(problem, workload, factory)
+    except Exception as error:
+        raise BoundUnavailable(
+            f"{where}: {why}; and running it for real failed: {type(error).__name__}: {_first_line(error)}"
+        ) from error
+
+
+def _size(problem: Problem, workload: Workload) -> int:
+    return sum(
         math.prod(shape or ()) * dtype.itemsize
         for specs in (input_specs(problem, workload), output_specs(problem, workload))
         for shape, dtype in specs.values()
     )
-    if size > _REAL_LIMIT_BYTES:
-        raise BoundUnavailable(
-            f"{problem.name} workload {workload.uuid}: {why}; and its {size >> 20} MiB of tensors are more than the"
-            f" {_REAL_LIMIT_BYTES >> 20} MiB that are run for real"
+
+
+@dataclass(slots=True)
+class _Drawn:
+    """One set of inputs: numbers, tensors that are known, and tensors (by name) of which only the shape is."""
+
+    scalars: dict[str, Value]
+    known: dict[str, torch.Tensor]
+    guessed: list[str]
+
+    def agrees(self, other: _Drawn) -> bool:
+        """Whether everything that is known is the same."""
+        return (
+            self.scalars == other.scalars
+            and self.known.keys() == other.known.keys()
+            and all(_same(tensor, other.known[name]) for name, tensor in self.known.items())
         )
-    try:
-        factory = InputFactory(problem, "cpu")
-        inputs = factory.make(workload, torch.Generator().manual_seed(_SEED))
-        notes = ["counted on one real set of inputs: the work depends on content"]
-        return _traced(problem, workload, factory, inputs, Trace(assume_scalars=False), notes)
-    except Exception as error:
-        raise BoundUnavailable(
-            f"{problem.name} workload {workload.uuid}: {why}; and running it for real failed:"
-            f" {type(error).__name__}: {_first_line(error)}"
-        ) from error
 
 
-def _scalar(workload: Workload, name: str, dtype: torch.dtype, notes: list[str]) -> Value:
-    source = workload.inputs[name]
-    if isinstance(source, ScalarInput):
-        return float(source.value) if dtype.is_floating_point else source.value
-    if not dtype.is_floating_point:
-        raise DataDependent(f"the integer scalar {name} is made by the custom generator")
-    notes.append(f"scalar {name} is taken as 1.0: it is made by the custom generator")
-    return 1.0
+def _same(a: torch.Tensor, b: torch.Tensor) -> bool:
+    if a.dtype.itemsize == 1:
+        a, b = a.view(torch.uint8), b.view(torch.uint8)
+    return torch.equal(a, b)
 
 
-def _traced(
-    problem: Problem,
-    workload: Workload,
-    factory: InputFactory,
-    inputs: dict[str, Value],
-    trace: Trace,
-    notes: list[str],
-) -> Work:
-    for name, value in inputs.items():
+def _draw(workload: Workload, factory: InputFactory, device: str, seed: int) -> _Drawn:
+    """Make a workload's inputs with the problem's own generator, its floats without content."""
+    trace = Trace(record=False)
+    generator = torch.Generator().manual_seed(seed)
+    with Pretend(trace, device), trace:
+        made = factory.make(workload, generator)
+        scalars: dict[str, Value] = {}
+        known: dict[str, torch.Tensor] = {}
+        for name, value in made.items():
+            if not isinstance(value, torch.Tensor):
+                scalars[name] = value
+    for name, value in made.items():
         if isinstance(value, torch.Tensor):
-            trace.watch(name, value)
-    with trace:
+            content = trace.content(value)
+            if content is not None and content.numel() * content.dtype.itemsize <= _KNOWN_LIMIT_BYTES:
+                known[name] = content.clone(memory_format=torch.contiguous_format)
+    return _Drawn(scalars, known, list(dict.fromkeys(trace.assumed)))
+
+
+def _count_draws(problem: Problem, workload: Workload, factory: InputFactory, device: str) -> tuple[Work, bool]:
+    """The least work over several sets of inputs where their indices differ, and whether real content might say more."""
+    drawn = [_draw(workload, factory, device, _SEED)]
+    varies = False
+    if drawn[0].known and any(torch.is_tensor(t) and not _is_constant(t) for t in drawn[0].known.values()):
+        another = _draw(workload, factory, device, _SEED + 1)
+        if not drawn[0].agrees(another):
+            varies = True
+            drawn += [another, *(_draw(workload, factory, device, _SEED + i) for i in range(2, _DRAWS))]
+    counted = [_count_drawn(problem, workload, factory, device, draw) for draw in drawn]
+    works = [work for work, _ in counted]
+    doubtful = any(doubt for _, doubt in counted)
+    return (_least(works) if varies else works[0]), doubtful
+
+
+def _is_constant(tensor: torch.Tensor) -> bool:
+    return tensor.numel() <= 1
+
+
+def _count_drawn(
+    problem: Problem, workload: Workload, factory: InputFactory, device: str, drawn: _Drawn
+) -> tuple[Work, bool]:
+    trace = Trace()
+    inputs: dict[str, Value] = {}
+    for name, (shape, dtype) in input_specs(problem, workload).items():
+        if shape is None:
+            inputs[name] = drawn.scalars[name]
+            continue
+        content = drawn.known.get(name)
+        tensor = torch.empty(shape, dtype=dtype, device="meta") if content is None else content.clone()
+        trace.watch(name, tensor, known=None if content is None else tensor)
+        inputs[name] = tensor
+    notes = [f"{line} (by the generator)" for line in drawn.guessed]
+    with Pretend(trace, device), sdpa_kernel(SDPBackend.MATH), trace:
         returned = factory.run_raw(inputs)
-    outputs = _tensors(returned)
-    events = list(trace.live(outputs))
-    skip_batched = trace.masked
-    flops: dict[str, int] = {}
-    skipped = False
-    for event in events:
-        product = event.product
-        if product is None:
-            continue
-        if skip_batched and product.skippable:
-            skipped = True
-            continue
-        flops[product.origin] = flops.get(product.origin, 0) + product.flops
-    if skipped:
-        notes.append("batched products are not counted: the reference masks, and a kernel may skip what is masked")
-    notes += dict.fromkeys(trace.assumed)
-    read = _input_bytes(problem, workload, events, notes)
-    written = {n: math.prod(shape) * dtype.itemsize for n, (shape, dtype) in output_specs(problem, workload).items()}
-    return Work(flops, read, written, tuple(notes))
+    work = _work(problem, workload, trace, returned, notes)
+    if trace.policy.hidden:
+        most = at_most([trace.result(tensor) for tensor in _tensors(returned)], trace.policy)
+        specs = input_specs(problem, workload)
+        if most.flops != work.flops or any(
+            most.elements.get(name, 0) * specs[name][1].itemsize != size for name, size in work.input_bytes.items()
+        ):
+            return _noted(work, "what only indices computed from content reach is not counted"), True
+    guessed_branch = any("branch" in line for line in trace.assumed)
+    return work, guessed_branch and (not all(work.input_bytes.values()) or not work.flops)
 
 
-def _input_bytes(problem: Problem, workload: Workload, events: Iterable[Event], notes: list[str]) -> dict[str, int]:
-    views: dict[str, set[View]] = {}
-    gathered: set[str] = set()
-    for event in events:
-        for name, view in event.views:
-            views.setdefault(name, set()).add(view)
-        gathered.update(event.gathered)
-    needed: dict[str, int] = {}
+def _count_real(problem: Problem, workload: Workload, factory: InputFactory) -> Work:
+    """Counted with every operation computed, so that routing and branches are the true ones; the least of two runs."""
+    counted = []
+    for draw in range(2):
+        inputs = factory.make(workload, torch.Generator().manual_seed(_SEED + draw))
+        trace = Trace(real=True)
+        for name, value in inputs.items():
+            if isinstance(value, torch.Tensor):
+                is_index = not value.dtype.is_floating_point and (value.dtype.itemsize > 1 or value.dtype == torch.bool)
+                trace.watch(name, value, known=value if is_index else None)
+        with sdpa_kernel(SDPBackend.MATH), trace:
+            returned = factory.run_raw(inputs)
+        counted.append(_work(problem, workload, trace, returned, []))
+    note = "counted on real inputs: the work depends on content"
+    return _noted(counted[0] if counted[0] == counted[1] else _least(counted), note)
+
+
+def _work(
+    problem: Problem, workload: Workload, trace: Trace, returned: Any, notes: list[str]
+) -> Work:
+    found = needed([trace.result(tensor) for tensor in _tensors(returned)], trace.policy)
+    if found.skipped:
+        notes = [*notes, "batched products under a mask made from content are not counted: a kernel may skip them"]
+    notes = [*notes, *dict.fromkeys(trace.assumed)]
+    read: dict[str, int] = {}
     for name, (shape, dtype) in input_specs(problem, workload).items():
         if shape is None:
             continue
-        total = math.prod(shape)
-        elements = distinct_elements(total, views.get(name, ()))
-        needed[name] = elements * dtype.itemsize
-        if name in gathered and elements < total:
-            notes.append(f"{name} is read through indices: the elements that only they reach are not counted")
-        elif elements == 0 and total:
+        read[name] = found.elements.get(name, 0) * dtype.itemsize
+        if not read[name] and math.prod(shape):
             notes.append(f"{name} is not needed for the result")
-    return needed
+        elif read[name] < math.prod(shape) * dtype.itemsize:
+            share = read[name] / (math.prod(shape) * dtype.itemsize)
+            notes.append(f"{share:.1%} of {name} is needed for the result")
+    written = {n: math.prod(shape) * dtype.itemsize for n, (shape, dtype) in output_specs(problem, workload).items()}
+    return Work(found.flops, read, written, tuple(notes))
+
+
+def _least(works: list[Work]) -> Work:
+    """What any set of inputs may need: below the least of those drawn by as much as they differ."""
+
+    def least(dicts: list[dict[str, int]]) -> dict[str, int]:
+        names = {name: None for d in dicts for name in d}
+        result = {}
+        for name in names:
+            values = [d.get(name, 0) for d in dicts]
+            result[name] = max(0, 2 * min(values) - max(values))
+        return result
+
+    note = f"indices differ from seed to seed: the least of {len(works)} sets of inputs, less what they differ by, is taken"
+    lines = dict.fromkeys(line for line in works[0].notes if "% of" not in line)
+    return Work(
+        {origin: flops for origin, flops in least([w.flops for w in works]).items() if flops},
+        least([w.input_bytes for w in works]),
+        works[0].output_bytes,
+        (*lines, note),
+    )
+
+
+def _noted(work: Work, note: str) -> Work:
+    return Work(work.flops, work.input_bytes, work.output_bytes, (*work.notes, note))
 
 
 def _tensors(returned: Any) -> list[torch.Tensor]:
@@ -184,3 +262,6 @@ def _tensors(returned: Any) -> list[torch.Tensor]:
 def _first_line(error: BaseException) -> str:
     text = str(error).strip()
     return text.splitlines()[0][:200] if text else type(error).__name__
+
+
+__all__ = ["COUNTER_VERSION", "BoundUnavailable", "ProblemError", "Work", "count"]

@@ -18,7 +18,6 @@ class Needed:
     elements: dict[str, int] = field(default_factory=dict)
     flops: dict[str, int] = field(default_factory=dict)
     skipped: bool = False
-    unreached: set[str] = field(default_factory=set)
 
 
 def needed(outputs: Iterable[Value], policy: Policy) -> Needed:
@@ -26,19 +25,29 @@ def needed(outputs: Iterable[Value], policy: Policy) -> Needed:
     outputs = list(outputs)
     found = Needed()
     policy.lenient = True
-    _follow(outputs, found, skippable=not policy.met)
+    masked = _follow(outputs, found)
     if policy.met:
         policy.lenient = False
-        strict = Needed()
-        _follow(outputs, strict, skippable=True, only_skippable=True)
+        strict = _follow(outputs, Needed())
         policy.lenient = True
-        for origin, flops in strict.flops.items():
-            found.flops[origin] = found.flops.get(origin, 0) + flops
-        found.skipped = True
+        found.skipped = strict != masked
+        masked = strict
+    for origin, flops in masked.items():
+        found.flops[origin] = found.flops.get(origin, 0) + flops
     return found
 
 
-def _follow(outputs: list[Value], found: Needed, *, skippable: bool, only_skippable: bool = False) -> None:
+def at_most(outputs: Iterable[Value], policy: Policy) -> Needed:
+    """What ``outputs`` would need if indices made from content reached everything."""
+    policy.hopeful = True
+    found = needed(outputs, policy)
+    policy.hopeful = False
+    return found
+
+
+def _follow(outputs: list[Value], found: Needed) -> dict[str, int]:
+    """Fill ``found``, without the products that a mask may spare: their FLOPs by origin are returned."""
+    masked: dict[str, int] = {}
     demand: dict[int, Mask] = {}
     values: dict[int, Value] = {}
     queue: list[int] = []
@@ -62,14 +71,16 @@ def _follow(outputs: list[Value], found: Needed, *, skippable: bool, only_skippa
     while queue:
         order = -heapq.heappop(queue)
         value, wanted = values.pop(order), demand.pop(order)
-        if masks.compact(wanted).numel() == 1 and not masks.is_everything(wanted):
+        if masks.is_empty(wanted):
             continue
         product = value.product
-        if product is not None and (skippable if product.skippable else not only_skippable):
+        if product is not None:
             flops = product.flops(wanted)
             if flops:
-                found.flops[product.origin] = found.flops.get(product.origin, 0) + flops
+                into = masked if product.skippable else found.flops
+                into[product.origin] = into.get(product.origin, 0) + flops
         if value.source is not None:
             found.elements[value.source] = masks.count(wanted)
         for operand, edge in value.edges:
             want(operand, edge(wanted))
+    return masked

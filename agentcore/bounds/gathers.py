@@ -12,11 +12,8 @@ import torch
 
 from agentcore.bounds import masks
 from agentcore.bounds.masks import Mask
-from agentcore.bounds.rules import _broadcast_edge, rule
-from agentcore.bounds.values import Call, Edge, Value
-
-UNKNOWN = "elements that only computed indices reach are not counted"
-
+from agentcore.bounds.rules import behind_content, rule
+from agentcore.bounds.values import Call, Edge, Policy, Value
 
 def _indices(call: Call, tensor: torch.Tensor) -> torch.Tensor | None:
     known = call.value(tensor).known
@@ -27,13 +24,12 @@ def _positions(index: torch.Tensor, size: int) -> torch.Tensor:
     return torch.where(index < 0, index + size, index).long()
 
 
-def _along(value: Value, dim: int, index: torch.Tensor | None) -> Callable[[Mask], Mask | None]:
+def _along(value: Value, dim: int, index: torch.Tensor | None, policy: Policy) -> Callable[[Mask], Mask | None]:
     """For a result whose dimension ``dim`` (and as many as ``index`` has) shows rows ``index`` of ``value``."""
 
     def needed(d: Mask) -> Mask | None:
         if index is None:
-            value.notes.append(UNKNOWN)
-            return None
+            return policy.unreachable(value.shape)
         small = masks.compact(d)
         rows = small.expand(*small.shape[:dim], *index.shape, *small.shape[dim + index.dim() :])
         flat = rows.reshape(*rows.shape[:dim], index.numel(), *rows.shape[dim + index.dim() :])
@@ -49,8 +45,8 @@ def _along(value: Value, dim: int, index: torch.Tensor | None) -> Callable[[Mask
     return needed
 
 
-def _by_rows(value: Value, dim: int, index: torch.Tensor | None) -> Callable[[Mask], Mask | None]:
-    step = _along(value, dim, index)
+def _by_rows(value: Value, dim: int, index: torch.Tensor | None, policy: Policy) -> Callable[[Mask], Mask | None]:
+    step = _along(value, dim, index, policy)
 
     def needed(d: Mask) -> Mask | None:
         # int8 sums can wrap to zero after 256 repetitions: count each row once.
@@ -69,7 +65,7 @@ def _by_rows(value: Value, dim: int, index: torch.Tensor | None) -> Callable[[Ma
         merged = torch.zeros([unique.numel() if x == dim else n for x, n in enumerate(rows.shape)], dtype=torch.int32)
         merged.index_add_(dim, inverse, rows.int())
         outer = [value.shape[x] if x != dim else unique.numel() for x in range(len(value.shape))]
-        return _along(value, dim, unique)((merged != 0).expand(outer))
+        return _along(value, dim, unique, policy)((merged != 0).expand(outer))
 
     return needed
 
@@ -80,7 +76,7 @@ def _index_select(call: Call) -> list[Edge]:
     dim = call.args[1] % max(len(value.shape), 1)
     kept = _indices(call, index)
     return [
-        (value, _by_rows(value, dim, None if kept is None else kept.reshape(-1))),
+        (value, _by_rows(value, dim, None if kept is None else kept.reshape(-1), call.policy)),
         (call.value(index), lambda d: masks.any_along(d, [x for x in range(d.dim()) if x != dim]).reshape(index.shape)),
     ]
 
@@ -89,7 +85,7 @@ def _index_select(call: Call) -> list[Edge]:
 def _embedding(call: Call) -> list[Edge]:
     value, index = call.value(call.args[0]), call.args[1]
     return [
-        (value, _by_rows(value, 0, _indices(call, index))),
+        (value, _by_rows(value, 0, _indices(call, index), call.policy)),
         (call.value(index), lambda d: masks.any_along(d, [-1])),
     ]
 
@@ -102,8 +98,7 @@ def _gather(call: Call) -> list[Edge]:
 
     def needed(d: Mask) -> Mask | None:
         if kept is None:
-            value.notes.append(UNKNOWN)
-            return None
+            return call.policy.unreachable(value.shape)
         if math.prod(value.shape) * 4 > masks.LIMIT or not value.shape:
             return None
         made = torch.zeros(value.shape, dtype=torch.int32)
@@ -120,8 +115,7 @@ def _take(call: Call) -> list[Edge]:
 
     def needed(d: Mask) -> Mask | None:
         if kept is None or math.prod(value.shape) > masks.LIMIT:
-            value.notes.append(UNKNOWN)
-            return None
+            return call.policy.unreachable(value.shape)
         made = torch.zeros(math.prod(value.shape), dtype=torch.bool)
         made[_positions(kept[d], made.numel())] = True
         return made.reshape(value.shape)
@@ -153,11 +147,11 @@ def _index(call: Call) -> list[Edge]:
             axis += 1
     edges = _index_operands(call, given)
     if not known:
-        return [(value, lambda d: value.notes.append(UNKNOWN)), *edges]  # type: ignore[func-returns-value]
+        return [(value, lambda d: call.policy.unreachable(value.shape)), *edges]
     if len(kept) == 1:
         dim, index = next(iter(kept.items()))
-        return [(value, _by_rows(value, dim, index)), *edges]
-    return [(value, _several(value, kept, _place(kept))), *edges]
+        return [(value, _by_rows(value, dim, index, call.policy)), *edges]
+    return [(value, _several(value, kept, _place(kept), call.policy)), *edges]
 
 
 def _place(kept: dict[int, torch.Tensor]) -> int:
@@ -166,7 +160,9 @@ def _place(kept: dict[int, torch.Tensor]) -> int:
     return dims[0] if dims == list(range(dims[0], dims[-1] + 1)) else 0
 
 
-def _several(value: Value, kept: dict[int, torch.Tensor], place: int) -> Callable[[Mask], Mask | None]:
+def _several(
+    value: Value, kept: dict[int, torch.Tensor], place: int, policy: Policy
+) -> Callable[[Mask], Mask | None]:
     dims = sorted(kept)
     indices = torch.broadcast_tensors(*(_positions(kept[d], value.shape[d]) for d in dims))
     sizes = [value.shape[d] for d in dims]
@@ -180,7 +176,7 @@ def _several(value: Value, kept: dict[int, torch.Tensor], place: int) -> Callabl
         moved = d.permute([*range(place, place + rank), *range(place), *range(place + rank, d.dim())])
         rest = [value.shape[x] for x in range(len(value.shape)) if x not in kept]
         table = Value(0, (math.prod(sizes), *rest), value.dtype, None)
-        found = _by_rows(table, 0, flat)(moved)
+        found = _by_rows(table, 0, flat, policy)(moved)
         if found is None:
             return None
         shaped = masks.reshape(found, (*sizes, *rest))
@@ -193,11 +189,7 @@ def _several(value: Value, kept: dict[int, torch.Tensor], place: int) -> Callabl
 
 
 def _index_operands(call: Call, given: Sequence[torch.Tensor | None]) -> list[Edge]:
-    return [(v, _if_any(v)) for v in (call.value(i) for i in given if i is not None)]
-
-
-def _if_any(value: Value) -> Callable[[Mask], Mask | None]:
-    return lambda d: masks.everything(value.shape) if masks.count(d) == d.numel() else None
+    return [_whole_if_any(v) for v in (call.value(i) for i in given if i is not None)]
 
 
 @rule("index_add", "index_copy", "index_fill", "scatter", "scatter_add", "scatter_reduce", "index_reduce")
@@ -213,7 +205,7 @@ def _scatter(call: Call) -> list[Edge]:
         if adds:
             return d
         if kept is None or math.prod(value.shape) > masks.LIMIT:
-            return None
+            return call.policy.unreachable(value.shape)
         left = d.clone()
         if whole_rows:
             return left.index_fill(dim, kept.long(), False)
@@ -221,7 +213,9 @@ def _scatter(call: Call) -> list[Edge]:
 
     def from_source(d: Mask) -> Mask | None:
         if kept is None:
-            return None if not (adds and masks.count(d) == d.numel()) else masks.everything(source_value.shape)
+            if adds and masks.count(d) == d.numel():
+                return masks.everything(source_value.shape)
+            return call.policy.unreachable(source_value.shape)
         if whole_rows:
             small = masks.compact(d)
             picked = small if small.shape[dim] == 1 else small.index_select(dim, kept.long().reshape(-1))
@@ -243,14 +237,14 @@ def _scatter(call: Call) -> list[Edge]:
     edges: list[Edge] = [(value, before)]
     if isinstance(source, torch.Tensor):
         source_value = call.value(source)
-        edges.append((source_value, from_source) if source.dim() else _broadcast_edge_any(source_value))
+        edges.append((source_value, from_source) if source.dim() else _whole_if_any(source_value))
     index_value = call.value(index)
-    edges.append((index_value, _if_any(index_value)))
+    edges.append(_whole_if_any(index_value))
     return edges
 
 
-def _broadcast_edge_any(value: Value) -> Edge:
-    return value, lambda d: masks.everything(value.shape) if masks.count(d) else None
+def _whole_if_any(value: Value) -> Edge:
+    return value, lambda d: None if masks.is_empty(d) else masks.everything(value.shape)
 
 
 def _first_rows(index: torch.Tensor, dim: int, rank: int) -> Mask:
@@ -269,7 +263,10 @@ def _index_put(call: Call) -> list[Edge]:
     source = call.value(call.args[2])
     adds = bool(call.argument("accumulate", False))
     contents = [None if i is None else _indices(call, i) for i in given]
-    unknown = any(i is not None and c is None for i, c in zip(given, contents, strict=True))
+    unclear = [i for i, c in zip(given, contents, strict=True) if i is not None and c is None]
+    unknown = bool(unclear)
+    masked = unknown and all(i.dtype == torch.bool and not call.value(i).routed for i in unclear)
+    hidden_before = behind_content(call, value.shape) if masked else lambda d: d
 
     def key() -> tuple[torch.Tensor | slice, ...]:
         return tuple(slice(None) if c is None else c.long() if c.dtype == torch.int32 else c for c in contents)
@@ -277,15 +274,19 @@ def _index_put(call: Call) -> list[Edge]:
     def before(d: Mask) -> Mask | None:
         if adds:
             return d
+        if unknown and masked:
+            return hidden_before(d)
         if unknown or math.prod(value.shape) > masks.LIMIT:
-            return None
+            return call.policy.unreachable(value.shape)
         left = d.clone()
         left[key()] = False
         return left
 
     def written(d: Mask) -> Mask | None:
         if unknown:
-            return masks.everything(source.shape) if adds and masks.count(d) == d.numel() else None
+            if adds and masks.count(d) == d.numel():
+                return masks.everything(source.shape)
+            return call.policy.unreachable(source.shape)
         if d.numel() > masks.LIMIT:
             return None
         got = d[key()]
@@ -330,7 +331,4 @@ def _embedding_backward(call: Call) -> list[Edge]:
         rows = small if small.shape[0] == 1 else small.index_select(0, kept.long().reshape(-1))
         return masks.reshape(rows.expand(kept.numel(), d.shape[1]), gradient.shape)
 
-    return [(gradient, needed), (call.value(index), _if_any(call.value(index)))]
-
-
-__all__ = ["UNKNOWN", "_broadcast_edge"]
+    return [(gradient, needed), _whole_if_any(call.value(index))]

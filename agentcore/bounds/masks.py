@@ -10,12 +10,24 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 
+import numpy as np
 import torch
 
 Mask = torch.Tensor
 
 LIMIT = 1 << 28
 """Stored entries (bytes) that one mask may take."""
+
+
+def broadcast(*shapes: Sequence[int]) -> tuple[int, ...]:
+    """The shape that ``shapes`` broadcast to (torch's own function imports its symbolic engine: a second)."""
+    rank = max((len(shape) for shape in shapes), default=0)
+    result = [1] * rank
+    for shape in shapes:
+        for i, size in enumerate(shape, start=rank - len(shape)):
+            if size != 1:
+                result[i] = size
+    return tuple(result)
 
 
 def everything(shape: Sequence[int]) -> Mask:
@@ -33,7 +45,7 @@ def compact(mask: Mask) -> Mask:
 
 def stored(*masks: Mask) -> int:
     """Entries that an elementwise combination of ``masks`` would store."""
-    return math.prod(torch.broadcast_shapes(*(compact(m).shape for m in masks)))
+    return math.prod(broadcast(*(compact(m).shape for m in masks)))
 
 
 def is_everything(mask: Mask) -> bool:
@@ -47,11 +59,16 @@ def count(mask: Mask | None) -> int:
     if mask is None or mask.numel() == 0:
         return 0
     small = compact(mask)
-    return int(small.sum().item()) * (mask.numel() // small.numel())
+    return int(np.count_nonzero(small.numpy())) * (mask.numel() // small.numel())
+
+
+def is_empty(mask: Mask) -> bool:
+    """Whether no element is meant."""
+    return mask.numel() == 0 or not compact(mask).numpy().any()
 
 
 def _combine(op: Callable[[Mask, Mask], Mask], a: Mask, b: Mask) -> Mask:
-    return op(compact(a), compact(b)).expand(torch.broadcast_shapes(a.shape, b.shape))
+    return op(compact(a), compact(b)).expand(broadcast(a.shape, b.shape))
 
 
 def union(a: Mask | None, b: Mask | None) -> Mask | None:
@@ -70,7 +87,7 @@ def intersection(a: Mask | None, b: Mask | None) -> Mask | None:
     if a is None or b is None:
         return None
     if is_everything(b):
-        return a.expand(torch.broadcast_shapes(a.shape, b.shape))
+        return a.expand(broadcast(a.shape, b.shape))
     if stored(a, b) > LIMIT:
         return None
     return _combine(torch.logical_and, a, b)
@@ -108,10 +125,55 @@ def reshape(mask: Mask, shape: Sequence[int]) -> Mask | None:
     shape = tuple(shape)
     if is_everything(mask):
         return everything(shape)
-    try:
-        return mask.view(shape)
-    except RuntimeError:
-        return mask.reshape(shape) if mask.numel() <= LIMIT else None
+    small = compact(mask)
+    if tuple(small.shape) == tuple(mask.shape):
+        return small.reshape(shape)
+    old_sizes, new_sizes = list(mask.shape), list(shape)
+    kept = [size if small.shape[d] == size else 0 for d, size in enumerate(old_sizes)]
+    for old, new in _groups(old_sizes, new_sizes):
+        # Dimensions that are split or merged among themselves: where the mask varies along none, none is stored.
+        if not any(kept[d] > 1 for d in old):
+            for d in old:
+                old_sizes[d] = 1
+            for d in new:
+                new_sizes[d] = 1
+    if math.prod(old_sizes) > LIMIT:
+        return _reshape_part(small, mask.shape, shape)
+    return small.expand(old_sizes).reshape(new_sizes).expand(shape)
+
+
+def _reshape_part(small: Mask, old: Sequence[int], shape: Sequence[int]) -> Mask | None:
+    """A part of a mask that is too large in another shape: what is meant all along one group of dimensions."""
+    groups = [[d for d in dims if small.shape[d] > 1] for dims, _ in _groups(old, shape)]
+    for dims in sorted((g for g in groups if g), key=lambda g: math.prod(small.shape[d] for d in g)):
+        part = small
+        for d in dims:
+            part = part.all(d, keepdim=True)
+        if not is_empty(part):
+            return reshape(part.expand(tuple(old)), shape)
+    return None
+
+
+def _groups(old: Sequence[int], new: Sequence[int]) -> list[tuple[list[int], list[int]]]:
+    """The smallest runs of dimensions of two shapes of one size that hold the same number of elements."""
+    groups = []
+    i = j = 0
+    while i < len(old) or j < len(new):
+        left, right = [i] if i < len(old) else [], [j] if j < len(new) else []
+        i, j = i + len(left), j + len(right)
+        a, b = math.prod(old[d] for d in left), math.prod(new[d] for d in right)
+        while a != b and (i < len(old) or j < len(new)):
+            if a < b and i < len(old):
+                left.append(i)
+                a, i = a * old[i], i + 1
+            elif j < len(new):
+                right.append(j)
+                b, j = b * new[j], j + 1
+            else:
+                left.append(i)
+                a, i = a * old[i], i + 1
+        groups.append((left, right))
+    return groups
 
 
 def unbroadcast(mask: Mask | None, shape: Sequence[int]) -> Mask | None:
@@ -128,7 +190,9 @@ def unbroadcast(mask: Mask | None, shape: Sequence[int]) -> Mask | None:
 def placed(mask: Mask, shape: Sequence[int], dim: int, index: Callable[[Mask], Mask]) -> Mask | None:
     """The mask of a tensor of ``shape`` of which ``index`` (applied along ``dim``) shows ``mask``; else nothing."""
     small = compact(mask)
-    full = list(small.shape) if small.dim() == len(shape) else [*small.shape[:dim], 1, *small.shape[dim:]]
+    if small.dim() < len(shape):
+        small = small.unsqueeze(dim)
+    full = list(small.shape)
     full[dim] = shape[dim]
     if math.prod(full) > LIMIT:
         return None

@@ -98,7 +98,7 @@ def _reach(d: Mask, other: Mask | None, k: int) -> Mask | None:
         return masks.intersection(masks.any_along(d, [-1], keepdim=True).expand(*d.shape[:-1], k), every)
     if spread.shape[-2] == 1:
         return masks.intersection(masks.any_along(d, [-1], keepdim=True).expand(*d.shape[:-1], k), other[..., :1, :])
-    work = math.prod(torch.broadcast_shapes(small.shape[:-2], spread.shape[:-2])) * small.shape[-2] * d.shape[-1]
+    work = math.prod(masks.broadcast(small.shape[:-2], spread.shape[:-2])) * small.shape[-2] * d.shape[-1]
     if work * spread.shape[-1] > _AFFORDABLE:
         return None
     found = torch.matmul(small.float(), spread.expand(*spread.shape[:-2], d.shape[-1], spread.shape[-1]).float()) > 0.5
@@ -120,7 +120,7 @@ def needed_terms(d: Mask, a: Mask | None, b: Mask | None, k: int) -> int:
                 return needed_terms(wanted, None, b, k) if wanted is not None else 0
             wanted = masks.intersection(d, b[..., :1, :].expand(d.shape))
             return needed_terms(wanted, a, None, k) if wanted is not None else 0
-        batch = math.prod(torch.broadcast_shapes(small_a.shape[:-2], small_b.shape[:-2]))
+        batch = math.prod(masks.broadcast(small_a.shape[:-2], small_b.shape[:-2]))
         if batch * small_a.shape[-2] * small_b.shape[-1] * k > _AFFORDABLE:
             return 0
         terms = torch.matmul(

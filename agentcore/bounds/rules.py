@@ -73,7 +73,7 @@ def _mul(call: Call) -> list[Edge]:
     for value, other in (values, values[::-1]):
         other.learn()
         if other.routed and other.known is None and not value.routed:
-            other.notes.append("")
+            edges.append((value, lambda d, v=value: call.policy.unreachable(v.shape)))
             continue
         edges.append(_broadcast_edge(value, other.zero))
     return edges
@@ -104,12 +104,15 @@ def _select(call: Call) -> list[Edge]:
         value = call.value(operand)
         if known:
             edges.append((value, _chosen(value.shape, wanted)))
-        elif not picks.routed:
-            edges.append((value, _behind_content(call, value.shape)))
+        elif picks.routed:
+            edges.append((value, lambda d, v=value: call.policy.unreachable(v.shape)))
+        else:
+            edges.append((value, behind_content(call, value.shape)))
     return edges
 
 
-def _behind_content(call: Call, shape: Sequence[int]) -> Callable[[Mask], Mask | None]:
+def behind_content(call: Call, shape: Sequence[int]) -> Callable[[Mask], Mask | None]:
+    """What a mask made from content may hide."""
     call.policy.met = True
     return lambda d: masks.unbroadcast(d, shape) if call.policy.lenient else None
 

@@ -45,8 +45,11 @@ _CONSTANTS = {"zeros": 0, "ones": 1, "empty": 0, "zeros_like": 0, "ones_like": 1
               "new_full": None}  # fmt: skip
 _KEEPS_ROUTED = frozenset(["index_put", "scatter", "scatter_add", "index_fill", "index_add", "index_copy", "sum", "any",
                            "all", "amax", "cumsum", "max", "cat", "stack", "_unsafe_view", "one_hot", "repeat"])  # fmt: skip
+_PLAIN = frozenset(["add", "sub", "mul", "div", "exp", "exp2", "log", "cos", "sin", "tanh", "sigmoid", "neg", "abs", "sqrt",
+                    "rsqrt", "relu", "silu", "gelu", "maximum", "minimum", "reciprocal", "erf", "rsub", "softplus"])  # fmt: skip
 _REAL_BYTES = 1 << 28
 _VISIBLE = 1 << 20
+_INDICES = 1 << 25
 
 
 class DataDependent(RuntimeError):
@@ -93,13 +96,22 @@ _operations: dict[Any, _Operation] = {}
 class Trace(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's is untyped
     """Records values in order. Register every input with :meth:`watch` before running the reference under it."""
 
-    def __init__(self, *, real: bool = False) -> None:
-        """``real``: every operation is computed, and every branch is the true one."""
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        # Nothing here is compiled; without this, torch imports its compiler on first use (three seconds).
+        return False
+
+    def __init__(self, *, real: bool = False, record: bool = True) -> None:
+        """``real``: every operation is computed, and every branch is the true one.
+
+        ``record``: False follows content alone, for code whose work is not counted.
+        """
         super().__init__()  # type: ignore[no-untyped-call]
         self.values: list[Value] = []
         self.assumed: list[str] = []
         self.policy = Policy()
         self.real = real
+        self.record = record
         self._nothing = torch.empty(0)
 
     def watch(self, name: str, tensor: torch.Tensor, known: torch.Tensor | None = None) -> None:
@@ -262,6 +274,8 @@ class Trace(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's is u
     def _make(self, operation: _Operation, call: Call) -> tuple[Any, bool]:
         """A tensor from shapes and numbers alone. Small ones and integers are real, large constants one number."""
         kwargs = {k: v for k, v in call.kwargs.items() if k not in ("device", "pin_memory")}
+        if "generator" in kwargs:
+            kwargs["generator"] = None
         args = _replaced(call.args, iter([_bare(t) for t in call.tensors]))
         takes_device = any(a.name == "device" for a in call.func._schema.arguments)
         shape_only = call.func(*args, **kwargs, **({"device": "meta"} if takes_device else {}))
@@ -274,13 +288,18 @@ class Trace(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's is u
                 made = torch.empty_strided(shape_only.shape, shape_only.stride(), dtype=shape_only.dtype)
                 return made.fill_(_filler(call)), True
             return shape_only, False
-        if operation.random and shape_only.dtype.is_floating_point:
+        if operation.random and _is_random_data(shape_only, call):
             return shape_only, False
         if takes_device and shape_only.numel() * shape_only.dtype.itemsize <= _REAL_BYTES and not call.tensors:
+            if "generator" in call.kwargs:
+                kwargs["generator"] = call.kwargs["generator"]
             return call.func(*args, **kwargs, device="cpu"), True
         return shape_only, False
 
     def _without_content(self, call: Call) -> Any:
+        quick = _same_geometry(call)
+        if quick is not None:
+            return quick
         bare = iter([_bare(t) for t in call.tensors])
         args, kwargs = list(_replaced(call.args, bare)), _replaced(call.kwargs, bare)
         if "device" in kwargs:
@@ -308,7 +327,7 @@ class Trace(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's is u
         targets = [call.args[i] if i < len(call.args) else call.kwargs[n] for i, n in operation.writes
                    if i < len(call.args) or n in call.kwargs]  # fmt: skip
         known = [self._known(t) for t in call.tensors]
-        computable = all(k is not None for k in known) and not (operation.random and targets[0].dtype.is_floating_point)
+        computable = all(k is not None for k in known) and not (operation.random and _is_random_data(targets[0], call))
         snapshot = [self._value(t) for t in targets]
         call.out, position = targets[0], 0
         drafts = []
@@ -414,12 +433,16 @@ class Trace(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's is u
             value = self._new(call.out)
             value.origin = None
             return value
+        if not self.record:
+            return self._new(call.out, settled=all(self._value(t).known is not None for t in call.tensors))
         edges = operation.rule(call)
         operands = [call.value(t) for t in call.tensors]
         origin: str | None = None
         if call.name in _SAME_VALUES:
             for operand in operands:
                 origin = narrower(origin, operand.origin)
+        # What has been rounded to a narrower type is exact there.
+        origin = narrower(origin, origin_of(call.out.dtype))
         value = self._new(
             call.out, origin=origin, edges=[e for e in edges if e[0].from_input],
             from_input=any(o.from_input for o in operands),
@@ -492,6 +515,26 @@ def _replaced(value: Any, contents: Any) -> Any:
     if isinstance(value, dict):
         return {key: _replaced(item, contents) for key, item in value.items()}
     return value
+
+
+def _same_geometry(call: Call) -> torch.Tensor | None:
+    """The result of plain arithmetic on dense floats of one dtype, without asking torch (which may take a millisecond)."""
+    if call.name not in _PLAIN or call.kwargs:
+        return None
+    tensors = call.tensors
+    dtype = tensors[0].dtype
+    if not dtype.is_floating_point or any(t.dtype != dtype or not t.is_contiguous() for t in tensors):
+        return None
+    return torch.empty(masks.broadcast(*(t.shape for t in tensors)), dtype=dtype, device="meta")
+
+
+def _is_random_data(tensor: torch.Tensor, call: Call) -> bool:
+    """Random floats, bytes (packed or quantised numbers) and large integers are data; others are indices and masks."""
+    if call.name == "randint" and call.argument("high", 3) <= 2:
+        return tensor.numel() > _REAL_BYTES
+    if tensor.dtype.is_floating_point or tensor.dtype.is_complex:
+        return True
+    return tensor.dtype != torch.bool and (tensor.dtype.itemsize == 1 or tensor.numel() > _INDICES)
 
 
 def _patched(whole: torch.Tensor, steps: tuple[Step, ...], part: torch.Tensor) -> torch.Tensor | None:

@@ -6,12 +6,13 @@ Every write makes a new value, so that demand can be followed backwards without 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 
-from agentcore.bounds.masks import Mask
+from agentcore.bounds.masks import Mask, everything
 
 # Origins from the narrowest to the widest: a product runs at the rate of its wider operand's origin.
 ORIGINS = ("fp4", "fp8", "half", "fp32", "fp64")
@@ -64,7 +65,6 @@ class Value:
     source: str | None = None
     product: Product | None = None
     settled: bool = False
-    notes: list[str] = field(default_factory=list)
     looked_at: bool = False
 
     def learn(self) -> None:
@@ -87,16 +87,29 @@ class Value:
             self.excluded = self._worth(content <= _NEGLIGIBLE)
 
     def _worth(self, found: torch.Tensor) -> Mask | None:
-        return found.expand(self.shape) if int(found.sum().item()) * _SPARSE > found.numel() else None
+        return found.expand(self.shape) if int(np.count_nonzero(found.numpy())) * _SPARSE > found.numel() else None
 
 
 @dataclass(slots=True)
 class Policy:
-    """How to read a mask made from content: ``lenient`` counts what is behind it as needed (bytes come in sectors, and
-    hardly a sector is masked throughout), else it is taken to hide everything (products under it can be skipped)."""
+    """How to read what only content decides.
+
+    ``lenient`` counts what is behind a mask made from content as needed (bytes come in sectors, and
+        hardly a sector is masked throughout), else it is taken to hide everything (products under it can be skipped).
+    ``met``: there was such a mask. ``hopeful`` counts everything that indices made from content might reach, and so says
+    what real content could add at most; ``hidden``: such indices kept something from being counted.
+    """
 
     lenient: bool = True
     met: bool = False
+    hopeful: bool = False
+    hidden: bool = False
+
+
+    def unreachable(self, shape: Sequence[int]) -> Mask | None:
+        """What is needed of a tensor of which only indices made from content say what is: nothing, to be safe."""
+        self.hidden = True
+        return everything(shape) if self.hopeful else None
 
 
 @dataclass(slots=True)

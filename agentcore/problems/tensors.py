@@ -50,7 +50,11 @@ class InputFactory:
     """
 
     def __init__(self, problem: Problem, device: str | torch.device) -> None:
-        """Raises ProblemError where the reference source cannot be executed."""
+        """Raises ProblemError where the reference source cannot be executed.
+
+        A factory for ``meta`` makes inputs under a mode that computes no floats (``agentcore.bounds.count``); the
+        generator it is given lives on the CPU.
+        """
         self.problem = problem
         self.device = torch.device(device)
         self._module = _load_source(problem)
@@ -68,7 +72,7 @@ class InputFactory:
         generator fails or gives another shape or dtype than the definition, or a safetensors file is absent.
         """
         plan = self._plan(workload)
-        if generator.device.type == self.device.type:
+        if generator.device.type == self.device.type or self.device.type == "meta":
             local = generator
         else:
             local = self._own_generator or torch.Generator(self.device)
@@ -143,7 +147,7 @@ class InputFactory:
         random.seed(seed)
         np.random.seed(seed % (1 << 32))  # the legacy state is what published generators use
         with torch.no_grad():
-            made = self._custom(dict(plan.axes_and_scalars), self.device)
+            made = self._custom(dict(plan.axes_and_scalars), torch.device("cpu") if self.device.type == "meta" else self.device)
         if not isinstance(made, Mapping):
             raise self._error(
                 f"{self._custom.__name__}() returned {type(made).__name__}; expected a dict of inputs by name"

@@ -30,24 +30,27 @@ def make_problem(tmp_path: Path) -> Make:
         outputs: dict[str, str],
         workloads: list[dict[str, int]],
         tolerance: dict[str, float] | None = None,
+        generator: str | None = None,
     ) -> Problem:
         root = tmp_path / f"problem{len(list(tmp_path.iterdir()))}"
         root.mkdir()
         parameters = ", ".join(inputs)
         source = f"import torch\nimport torch.nn.functional as F\n\ndef run({parameters}):\n    {body}\n"
+        if generator is not None:
+            source += f"\ndef get_inputs(axes, device):\n    {generator}\n"
         definition = {
             "name": "traced",
             "axes": {axis: {"type": "var"} for axis in workloads[0]},
             "inputs": {name: spec(text) for name, text in inputs.items()},
             "outputs": {name: spec(text) for name, text in outputs.items()},
             "reference": source,
-        }
+        } | ({} if generator is None else {"custom_inputs_entrypoint": "get_inputs"})
         (root / "definition.json").write_text(json.dumps(definition))
         lines = [
             {
                 "uuid": f"w{index}",
                 "axes": axes,
-                "inputs": {name: {"type": "random"} for name in inputs},
+                "inputs": {name: {"type": "custom" if generator else "random"} for name in inputs},
                 "tolerance": tolerance,
             }
             for index, axes in enumerate(workloads)
