@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from agentcore.bounds.count import BoundUnavailable, Work, count
+from agentcore.bounds.cache import cached_count
+from agentcore.bounds.count import BoundUnavailable, Work
 from agentcore.bounds.cpu import CalibrationError, CpuRates, calibrate_cpu, default_cache_dir
 from agentcore.bounds.hardware import rate_table
 from agentcore.bounds.trace import ORIGINS
@@ -41,7 +42,7 @@ def bound(
     ``factory`` saves compiling the reference again; ``cpu_rates`` are this host's (measured and cached on first use);
     ``profile`` picks another clock regime of a GPU's rate table. Raises BoundUnavailable with the reason.
     """
-    work = count(problem, workload, factory)
+    work = cached_count(problem, workload, factory)
     if not hardware.is_gpu and cpu_rates is None:
         try:
             cpu_rates = calibrate_cpu(default_cache_dir())

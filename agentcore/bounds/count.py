@@ -137,16 +137,18 @@ def _draw(workload: Workload, factory: InputFactory, device: str, seed: int) -> 
     for name, value in made.items():
         if isinstance(value, torch.Tensor):
             content = trace.content(value)
+            if value.dtype.is_floating_point and trace.is_drawn(value):
+                continue
             if content is not None and content.numel() * content.dtype.itemsize <= _KNOWN_LIMIT_BYTES:
                 known[name] = content.clone(memory_format=torch.contiguous_format)
     return _Drawn(scalars, known, list(dict.fromkeys(trace.assumed)))
 
 
 def _count_draws(problem: Problem, workload: Workload, factory: InputFactory, device: str) -> tuple[Work, bool]:
-    """The least work over several sets of inputs where their indices differ, and whether real content might say more."""
+    """The least work of several sets of inputs where their indices differ; whether real content might say more."""
     drawn = [_draw(workload, factory, device, _SEED)]
     varies = False
-    if drawn[0].known and any(torch.is_tensor(t) and not _is_constant(t) for t in drawn[0].known.values()):
+    if any(tensor.numel() > 1 for tensor in drawn[0].known.values()):
         another = _draw(workload, factory, device, _SEED + 1)
         if not drawn[0].agrees(another):
             varies = True
@@ -155,10 +157,6 @@ def _count_draws(problem: Problem, workload: Workload, factory: InputFactory, de
     works = [work for work, _ in counted]
     doubtful = any(doubt for _, doubt in counted)
     return (_least(works) if varies else works[0]), doubtful
-
-
-def _is_constant(tensor: torch.Tensor) -> bool:
-    return tensor.numel() <= 1
 
 
 def _count_drawn(
@@ -218,10 +216,11 @@ def _work(
         if shape is None:
             continue
         read[name] = found.elements.get(name, 0) * dtype.itemsize
-        if not read[name] and math.prod(shape):
+        size: int = math.prod(shape) * dtype.itemsize
+        if not read[name] and size:
             notes.append(f"{name} is not needed for the result")
-        elif read[name] < math.prod(shape) * dtype.itemsize:
-            share = read[name] / (math.prod(shape) * dtype.itemsize)
+        elif read[name] < size:
+            share = read[name] / size
             notes.append(f"{share:.1%} of {name} is needed for the result")
     written = {n: math.prod(shape) * dtype.itemsize for n, (shape, dtype) in output_specs(problem, workload).items()}
     return Work(found.flops, read, written, tuple(notes))
@@ -238,7 +237,7 @@ def _least(works: list[Work]) -> Work:
             result[name] = max(0, 2 * min(values) - max(values))
         return result
 
-    note = f"indices differ from seed to seed: the least of {len(works)} sets of inputs, less what they differ by, is taken"
+    note = f"indices differ from seed to seed: the least of {len(works)} draws, less what they differ by, is taken"
     lines = dict.fromkeys(line for line in works[0].notes if "% of" not in line)
     return Work(
         {origin: flops for origin, flops in least([w.flops for w in works]).items() if flops},

@@ -24,8 +24,9 @@ def conclude(call: Call, value: Value) -> None:
     operands = [call.value(t) for t in call.tensors]
     if not operands:
         return
-    for operand in operands:
-        operand.learn()
+    for operand, tensor in zip(operands, call.tensors, strict=True):
+        if tensor.dtype != torch.bool or name in _KEEP or name == "mul":
+            operand.learn()
     shape = value.shape
     first = operands[0]
     _maybe(call, value, operands)
@@ -38,9 +39,7 @@ def conclude(call: Call, value: Value) -> None:
         value.zero = first.zero
         if name == "relu":
             value.zero = masks.union(first.zero, first.excluded)
-    elif name in ("exp", "sigmoid", "exp2"):
-        value.zero = first.excluded
-    elif name in ("_softmax", "_safe_softmax"):
+    elif name in ("exp", "sigmoid", "exp2") or name in ("_softmax", "_safe_softmax"):
         value.zero = first.excluded
     elif name == "_log_softmax":
         value.excluded = first.excluded
@@ -72,7 +71,9 @@ def conclude(call: Call, value: Value) -> None:
         value.zero = _joined(call, [o.zero for o in operands], shape)
         value.excluded = _joined(call, [o.excluded for o in operands], shape)
     elif name == "_unsafe_view":
-        value.zero = None if first.zero is None else masks.reshape(first.zero, shape) or masks.everything(shape)
+        if first.zero is not None:
+            shown = masks.reshape(first.zero, shape)
+            value.zero = masks.everything(shape) if shown is None else shown
     elif name in ("mm", "bmm") and first.zero is not None:
         rows = masks.any_along(masks.complement(first.zero, first.shape), [-1], keepdim=True)
         if not masks.is_everything(rows):
@@ -115,8 +116,8 @@ def _scaled(call: Call, operands: list[Value]) -> Mask | None:
     if len(operands) == 1 and numbers and numbers[0] > 0:
         return _spread(operands[0].excluded, tuple(call.out.shape))
     if len(operands) == 2 and operands[1].known is not None and operands[1].known.numel() == 1:
-        if float(operands[1].known.item()) > 0:
-            return _spread(operands[0].excluded, tuple(call.out.shape))
+        factor = float(operands[1].known.item())
+        return _spread(operands[0].excluded, tuple(call.out.shape)) if factor > 0 else None
     return None
 
 

@@ -15,6 +15,7 @@ from agentcore.bounds.masks import Mask
 from agentcore.bounds.rules import behind_content, rule
 from agentcore.bounds.values import Call, Edge, Policy, Value
 
+
 def _indices(call: Call, tensor: torch.Tensor) -> torch.Tensor | None:
     known = call.value(tensor).known
     return None if known is None else known.clone()
@@ -36,7 +37,7 @@ def _along(value: Value, dim: int, index: torch.Tensor | None, policy: Policy) -
         shape = [*flat.shape[:dim], value.shape[dim], *flat.shape[dim + 1 :]]
         if math.prod(shape) > masks.LIMIT or flat.numel() > masks.LIMIT:
             others = [x for x in range(flat.dim()) if x != dim]
-            flat = flat.all(dim=others, keepdim=True) if others else flat  # type: ignore[call-overload]
+            flat = flat.all(dim=others, keepdim=True) if others else flat
             shape = [value.shape[dim] if x == dim else 1 for x in range(flat.dim())]
         made = torch.zeros(shape, dtype=torch.int8)
         made.index_add_(dim, _positions(index.reshape(-1), value.shape[dim]), flat.to(torch.int8).clamp(max=1))
@@ -61,7 +62,7 @@ def _by_rows(value: Value, dim: int, index: torch.Tensor | None, policy: Policy)
         rows = rows.reshape(*rows.shape[:dim], flat.numel(), *rows.shape[dim + index.dim() :])
         if rows.numel() * 4 > masks.LIMIT:
             others = [x for x in range(rows.dim()) if x != dim]
-            rows = rows.all(dim=others, keepdim=True) if others else rows  # type: ignore[call-overload]
+            rows = rows.all(dim=others, keepdim=True) if others else rows
         merged = torch.zeros([unique.numel() if x == dim else n for x, n in enumerate(rows.shape)], dtype=torch.int32)
         merged.index_add_(dim, inverse, rows.int())
         outer = [value.shape[x] if x != dim else unique.numel() for x in range(len(value.shape))]
@@ -164,7 +165,8 @@ def _several(
     value: Value, kept: dict[int, torch.Tensor], place: int, policy: Policy
 ) -> Callable[[Mask], Mask | None]:
     dims = sorted(kept)
-    indices = torch.broadcast_tensors(*(_positions(kept[d], value.shape[d]) for d in dims))
+    shape = masks.broadcast(*(kept[d].shape for d in dims))
+    indices = [_positions(kept[d], value.shape[d]).expand(shape) for d in dims]
     sizes = [value.shape[d] for d in dims]
     flat = torch.zeros_like(indices[0])
     for index, size in zip(indices, sizes, strict=True):
@@ -226,7 +228,7 @@ def _scatter(call: Call) -> list[Edge]:
         got = d.gather(dim, kept.long())
         if not adds and torch.unique(kept).numel() != kept.numel() and kept.shape[dim] > 1:
             ordered = kept.sort(dim=dim).values
-            if bool((ordered.narrow(dim, 1, ordered.shape[dim] - 1) == ordered.narrow(dim, 0, ordered.shape[dim] - 1)).any()):
+            if bool((ordered.diff(dim=dim) == 0).any()):
                 return None
         if tuple(got.shape) == source_value.shape:
             return got

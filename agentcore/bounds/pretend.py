@@ -10,7 +10,7 @@ from torch.overrides import TorchFunctionMode
 from agentcore.bounds.trace import DataDependent, Trace
 
 _CONTENT = frozenset([torch.Tensor.tolist, torch.Tensor.numpy, torch.Tensor.__array__])
-_DEVICE = torch.Tensor.device.__get__  # type: ignore[attr-defined]
+_DEVICE = torch.Tensor.device.__get__
 _IS_CUDA = torch.Tensor.is_cuda.__get__  # type: ignore[attr-defined]
 _IS_META = torch.Tensor.is_meta.__get__  # type: ignore[attr-defined]
 _MOVES = frozenset([torch.Tensor.cuda, torch.Tensor.cpu])
@@ -20,7 +20,7 @@ class Pretend(TorchFunctionMode):
     """Tensors say they are on ``device``, and all devices that the reference names are the one of the trace."""
 
     def __init__(self, trace: Trace, device: str) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
+        super().__init__()
         self._trace = trace
         self._device = torch.device(device)
 

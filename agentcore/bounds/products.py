@@ -6,14 +6,13 @@ A product needs, for each wanted element of its result, the terms in which neith
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import torch
 from torch.utils.flop_counter import flop_registry
 
 from agentcore.bounds import masks
 from agentcore.bounds.masks import Mask
-from agentcore.bounds.rules import RULES, Rule, rule
+from agentcore.bounds.rules import broadcast_edge, if_everything, rule
 from agentcore.bounds.values import Call, Edge, Product, Value, wider
 
 _AFFORDABLE = 1 << 33
@@ -82,9 +81,9 @@ def _matrix_product(call: Call) -> list[Edge]:
         if isinstance(other, torch.Tensor):
             value = call.value(other)
             if first:
-                edges.append((value, lambda d, v=value: masks.unbroadcast(d, v.shape)))
+                edges.append(broadcast_edge(value))
             else:  # scales: their layout varies, so all or nothing
-                edges.append((value, lambda d, v=value: masks.everything(v.shape) if masks.count(d) == d.numel() else None))
+                edges.append((value, if_everything(value.shape)))
     return edges
 
 
@@ -123,9 +122,9 @@ def needed_terms(d: Mask, a: Mask | None, b: Mask | None, k: int) -> int:
         batch = math.prod(masks.broadcast(small_a.shape[:-2], small_b.shape[:-2]))
         if batch * small_a.shape[-2] * small_b.shape[-1] * k > _AFFORDABLE:
             return 0
-        terms = torch.matmul(
-            small_a.expand(*small_a.shape[:-1], k).float(), small_b.expand(*small_b.shape[:-2], k, small_b.shape[-1]).float()
-        )
+        wide_a = small_a.expand(*small_a.shape[:-1], k)
+        wide_b = small_b.expand(*small_b.shape[:-2], k, small_b.shape[-1])
+        terms = torch.matmul(wide_a.float(), wide_b.float())
         return masks.total([terms.round().long(), masks.compact(d).long()], d.shape)
     if a is not None:
         return masks.total([masks.sum_last(d), masks.sum_last(a)], d.shape[:-1])
@@ -157,16 +156,12 @@ def product_of(call: Call) -> Product | None:
     packet = call.func._overloadpacket
     if packet in flop_registry and call.index == 0:
         values = [call.value(t) for t in call.tensors[:3]]
-        total = int(flop_registry[packet](*call.args, **call.kwargs, out_val=_results(call)))
+        total = int(flop_registry[packet](*call.args, **call.kwargs, out_val=call.out))
         origin = values[0].origin
         for value in values[1:]:
             origin = wider(origin, value.origin)
         return Product(lambda d: total if masks.count(d) == d.numel() else 0, origin or "half")
     return None
-
-
-def _results(call: Call) -> Any:
-    return call.out
 
 
 def _is_data(value: Value) -> bool:
@@ -200,4 +195,3 @@ def _convolution_product(call: Call) -> Product | None:
     return Product(flops, wider(x.origin, weight.origin) or "half")
 
 
-__all__ = ["RULES", "Rule", "fast_factor", "needed_terms", "product_of"]

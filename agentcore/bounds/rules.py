@@ -6,7 +6,6 @@ it leaves out: fewer elements make a lower bound.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 
 import torch
@@ -31,28 +30,30 @@ def rule(*names: str) -> Callable[[Rule], Rule]:
 
 def pointwise(call: Call) -> list[Edge]:
     """Each operand's element at the same place."""
-    return [_broadcast_edge(value) for value in map(call.value, call.tensors)]
+    return [broadcast_edge(value) for value in map(call.value, call.tensors)]
 
 
 def all_or_nothing(call: Call) -> list[Edge]:
     """Everything, where all of the result is wanted; else nothing, for want of knowing better."""
     edges: list[Edge] = []
     for value in map(call.value, call.tensors):
-        edges.append((value, _if_everything(value.shape)))
+        edges.append((value, if_everything(value.shape)))
     return edges
 
 
-def _if_everything(shape: Sequence[int]) -> Callable[[Mask], Mask | None]:
+def if_everything(shape: Sequence[int]) -> Callable[[Mask], Mask | None]:
+    """All of an operand of ``shape`` where all of the result is wanted, else nothing."""
     return lambda d: masks.everything(shape) if masks.count(d) == d.numel() else None
 
 
-def _broadcast_edge(value: Value, less: Mask | None = None) -> Edge:
+def broadcast_edge(value: Value, less: Mask | None = None) -> Edge:
+    """The operand's element at the same place, but for those in ``less`` (a mask of the result)."""
     return value, lambda d: masks.unbroadcast(masks.without(d, less), value.shape)
 
 
 @rule("copy")
 def _copy(call: Call) -> list[Edge]:
-    return [_broadcast_edge(call.value(call.args[1]))]
+    return [broadcast_edge(call.value(call.args[1]))]
 
 
 @rule("fill", "zero", "zeros_like", "ones_like", "full_like", "empty_like", "rand_like", "randn_like", "bernoulli",
@@ -68,14 +69,14 @@ def _mul(call: Call) -> list[Edge]:
     tensors = call.tensors
     values = [call.value(t) for t in tensors]
     if len(values) < 2:
-        return [_broadcast_edge(v) for v in values]
+        return [broadcast_edge(v) for v in values]
     edges: list[Edge] = []
     for value, other in (values, values[::-1]):
         other.learn()
         if other.routed and other.known is None and not value.routed:
-            edges.append((value, lambda d, v=value: call.policy.unreachable(v.shape)))
+            edges.append((value, _unreachable(call, value.shape)))
             continue
-        edges.append(_broadcast_edge(value, other.zero))
+        edges.append(broadcast_edge(value, other.zero))
     return edges
 
 
@@ -83,8 +84,8 @@ def _mul(call: Call) -> list[Edge]:
 def _div(call: Call) -> list[Edge]:
     values = [call.value(t) for t in call.tensors]
     if len(values) < 2 or not isinstance(call.args[0], torch.Tensor):
-        return [_broadcast_edge(v) for v in values]
-    return [_broadcast_edge(values[0]), _broadcast_edge(values[1], values[0].zero)]
+        return [broadcast_edge(v) for v in values]
+    return [broadcast_edge(values[0]), broadcast_edge(values[1], values[0].zero)]
 
 
 @rule("masked_fill", "where")
@@ -95,7 +96,7 @@ def _select(call: Call) -> list[Edge]:
     else:
         condition, chosen, other = call.args[1], call.args[2], call.args[0]
     picks = call.value(condition)
-    edges = [_broadcast_edge(picks)]
+    edges = [broadcast_edge(picks)]
     known = picks.known is not None
     yes = picks.known.bool().clone() if picks.known is not None else None
     for operand, wanted in ((chosen, yes), (other, None if yes is None else ~yes)):
@@ -105,10 +106,14 @@ def _select(call: Call) -> list[Edge]:
         if known:
             edges.append((value, _chosen(value.shape, wanted)))
         elif picks.routed:
-            edges.append((value, lambda d, v=value: call.policy.unreachable(v.shape)))
+            edges.append((value, _unreachable(call, value.shape)))
         else:
             edges.append((value, behind_content(call, value.shape)))
     return edges
+
+
+def _unreachable(call: Call, shape: Sequence[int]) -> Callable[[Mask], Mask | None]:
+    return lambda d: call.policy.unreachable(shape)
 
 
 def behind_content(call: Call, shape: Sequence[int]) -> Callable[[Mask], Mask | None]:
@@ -119,6 +124,12 @@ def behind_content(call: Call, shape: Sequence[int]) -> Callable[[Mask], Mask | 
 
 def _chosen(shape: Sequence[int], wanted: Mask | None) -> Callable[[Mask], Mask | None]:
     return lambda d: masks.unbroadcast(masks.intersection(d, wanted), shape)
+
+
+@rule("_unsafe_view")
+def _unsafe_view(call: Call) -> list[Edge]:
+    value = call.value(call.args[0])
+    return [(value, lambda d: masks.reshape(d, value.shape))]
 
 
 @rule("tril", "triu")
@@ -217,13 +228,17 @@ def _cat(call: Call) -> list[Edge]:
     for tensor in call.args[0]:
         value = call.value(tensor)
         if call.name == "stack":
-            edges.append((value, lambda d, i=start: d.select(dim, i)))
+            edges.append((value, _part(dim, start, None)))
             start += 1
         elif tensor.dim() == len(call.shape):
             length = tensor.shape[dim]
-            edges.append((value, lambda d, i=start, n=length: d.narrow(dim, i, n)))
+            edges.append((value, _part(dim, start, length)))
             start += length
     return edges
+
+
+def _part(dim: int, start: int, length: int | None) -> Callable[[Mask], Mask | None]:
+    return lambda d: d.select(dim, start) if length is None else d.narrow(dim, start, length)
 
 
 @rule("constant_pad_nd")
@@ -282,7 +297,9 @@ def _layer_norm(call: Call) -> list[Edge]:
     """Whole rows of the input; of the weight and the bias what any row shows."""
     value, rank = call.value(call.args[0]), len(call.args[1])
     inner = range(len(value.shape) - rank, len(value.shape))
-    edges: list[Edge] = [(value, lambda d: masks.any_along(d, [x for x in inner if x < d.dim()], True).expand(value.shape))]
+    edges: list[Edge] = [
+        (value, lambda d: masks.any_along(d, [x for x in inner if x < d.dim()], keepdim=True).expand(value.shape))
+    ]
     if call.index == 0:
         outer = len(value.shape) - rank
         for operand in call.args[2:4]:
@@ -325,8 +342,3 @@ def _convolution(call: Call) -> list[Edge]:
     if isinstance(call.args[2], torch.Tensor):
         edges.append((call.value(call.args[2]), lambda d: masks.any_along(d, [0, *range(2, d.dim())])))
     return edges
-
-
-def size_of(shape: Sequence[int]) -> int:
-    """Elements of a tensor of ``shape``."""
-    return math.prod(shape)

@@ -37,16 +37,25 @@ _SAME_VALUES = frozenset(
 )  # fmt: skip
 """Operations that select, move, cast or scale values: a kernel can do the product first, at the source's width."""
 
-_ROUTING = frozenset(["topk", "argmax", "argmin", "sort", "argsort", "searchsorted", "bucketize", "max", "min", "median"])
+_ROUTING = frozenset(
+    ["topk", "argmax", "argmin", "sort", "argsort", "searchsorted", "bucketize", "max", "min", "median"]
+)
 """Operations whose integer results say where to read or what to skip, decided by float content."""
 
 _CONSTANTS = {"zeros": 0, "ones": 1, "empty": 0, "zeros_like": 0, "ones_like": 1, "empty_like": 0, "new_zeros": 0,
-              "new_ones": 1, "new_empty": 0, "empty_strided": 0, "new_empty_strided": 0, "full": None, "full_like": None,
-              "new_full": None}  # fmt: skip
-_KEEPS_ROUTED = frozenset(["index_put", "scatter", "scatter_add", "index_fill", "index_add", "index_copy", "sum", "any",
-                           "all", "amax", "cumsum", "max", "cat", "stack", "_unsafe_view", "one_hot", "repeat"])  # fmt: skip
-_PLAIN = frozenset(["add", "sub", "mul", "div", "exp", "exp2", "log", "cos", "sin", "tanh", "sigmoid", "neg", "abs", "sqrt",
-                    "rsqrt", "relu", "silu", "gelu", "maximum", "minimum", "reciprocal", "erf", "rsub", "softplus"])  # fmt: skip
+              "new_ones": 1, "new_empty": 0, "empty_strided": 0, "new_empty_strided": 0, "full": None,
+              "full_like": None, "new_full": None}  # fmt: skip
+_KEEPS_ROUTED = frozenset(
+    ["index_put", "scatter", "scatter_add", "index_fill", "index_add", "index_copy", "sum", "any", "all", "amax",
+     "cumsum", "max", "cat", "stack", "_unsafe_view", "one_hot", "repeat"]
+)  # fmt: skip
+_PLAIN = frozenset(
+    ["add", "sub", "mul", "div", "exp", "exp2", "log", "cos", "sin", "tanh", "sigmoid", "neg", "abs", "sqrt", "rsqrt",
+     "relu", "silu", "gelu", "maximum", "minimum", "reciprocal", "erf", "rsub", "softplus"]
+)  # fmt: skip
+_SHAPED_BY_CONTENT = frozenset(
+    ["nonzero", "unique", "_unique2", "masked_select", "unique_consecutive", "unique_dim", "bincount"]
+)
 _REAL_BYTES = 1 << 28
 _VISIBLE = 1 << 20
 _INDICES = 1 << 25
@@ -122,6 +131,10 @@ class Trace(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's is u
     def content(self, tensor: torch.Tensor) -> torch.Tensor | None:
         """The tensor's content where it is known, else None."""
         return self._known(tensor)
+
+    def is_drawn(self, tensor: torch.Tensor) -> bool:
+        """Whether randomness had a part in the tensor's content (of a trace that does not record)."""
+        return self._value(tensor).routed
 
     def result(self, tensor: torch.Tensor) -> Value:
         """The present content of a tensor."""
@@ -288,13 +301,20 @@ class Trace(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's is u
                 made = torch.empty_strided(shape_only.shape, shape_only.stride(), dtype=shape_only.dtype)
                 return made.fill_(_filler(call)), True
             return shape_only, False
-        if operation.random and _is_random_data(shape_only, call):
+        if operation.random and self._is_data(shape_only, call):
             return shape_only, False
         if takes_device and shape_only.numel() * shape_only.dtype.itemsize <= _REAL_BYTES and not call.tensors:
             if "generator" in call.kwargs:
                 kwargs["generator"] = call.kwargs["generator"]
             return call.func(*args, **kwargs, device="cpu"), True
         return shape_only, False
+
+    def _is_data(self, tensor: torch.Tensor, call: Call) -> bool:
+        """Whether random content is not worth drawing. Small floats are where only content matters: they may become
+        indices."""
+        if not self.record and tensor.dtype.is_floating_point and tensor.numel() <= _VISIBLE:
+            return False
+        return _is_random_data(tensor, call)
 
     def _without_content(self, call: Call) -> Any:
         quick = _same_geometry(call)
@@ -307,7 +327,7 @@ class Trace(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's is u
         if call.name == "index":
             args[1] = [self._positions(given, plain) for given, plain in zip(call.args[1], args[1], strict=True)]
             args[1] = [p for group in args[1] for p in group]
-        if call.name in ("nonzero", "unique", "_unique2", "masked_select", "unique_consecutive", "unique_dim", "bincount"):
+        if call.name in _SHAPED_BY_CONTENT:
             raise DataDependent(f"the shape of {call.name}'s result depends on computed content")
         try:
             return call.func(*args, **kwargs)
@@ -327,7 +347,7 @@ class Trace(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's is u
         targets = [call.args[i] if i < len(call.args) else call.kwargs[n] for i, n in operation.writes
                    if i < len(call.args) or n in call.kwargs]  # fmt: skip
         known = [self._known(t) for t in call.tensors]
-        computable = all(k is not None for k in known) and not (operation.random and _is_random_data(targets[0], call))
+        computable = all(k is not None for k in known) and not (operation.random and self._is_data(targets[0], call))
         snapshot = [self._value(t) for t in targets]
         call.out, position = targets[0], 0
         drafts = []
@@ -413,7 +433,7 @@ class Trace(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's is u
     # ---- recording
 
     def _record(self, operation: _Operation, call: Call, computed: bool) -> Value:
-        value = self._draft(operation, call)
+        value = self._draft(operation, call, computed and not self.real)
         if call.name in _CONSTANTS:
             value.known = call.out if computed and not self.real else _constant(call)
         elif computed and self._may_be_known(value, operation, call.out):
@@ -423,18 +443,22 @@ class Trace(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's is u
     def _may_be_known(self, value: Value, operation: _Operation, out: torch.Tensor) -> bool:
         if not self.real:
             return True
-        if operation.name in _ROUTING and not out.dtype.is_floating_point and not out.dtype == torch.bool:
+        if operation.name in _ROUTING and not out.dtype.is_floating_point and out.dtype != torch.bool:
             return True
         return value.settled and not operation.random
 
-    def _draft(self, operation: _Operation, call: Call) -> Value:
-        """The value of a result, with its edges, facts and products, but without content."""
+    def _draft(self, operation: _Operation, call: Call, computed: bool = False) -> Value:
+        """The value of a result, with its edges, facts and products, but without content (``computed``: it has one)."""
         if call.name in _CONSTANTS:
             value = self._new(call.out)
             value.origin = None
             return value
         if not self.record:
-            return self._new(call.out, settled=all(self._value(t).known is not None for t in call.tensors))
+            operands = [self._value(t) for t in call.tensors]
+            return self._new(
+                call.out, settled=all(o.known is not None for o in operands),
+                routed=operation.random or any(o.routed for o in operands),
+            )  # fmt: skip
         edges = operation.rule(call)
         operands = [call.value(t) for t in call.tensors]
         origin: str | None = None
@@ -450,7 +474,8 @@ class Trace(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's is u
         value.settled = all(o.known is not None for o in operands)
         value.product = products.product_of(call)
         value.routed = _is_routed(operation, call, operands)
-        conclude(call, value)
+        if not computed:
+            conclude(call, value)
         return value
 
 
@@ -480,16 +505,11 @@ def _describe(func: Any) -> _Operation:
     made = _Operation(
         name=name, is_view=aliases and not writes, in_place_view=in_place_view, writes=writes,
         composite=composite and func._overloadpacket not in flop_registry, decomposition=decomposition,
-        rule=found or (rules.pointwise if pointwise else _unsafe_view if name == "_unsafe_view" else rules.all_or_nothing),
+        rule=found or (rules.pointwise if pointwise else rules.all_or_nothing),
         random=torch.Tag.nondeterministic_seeded in func.tags, pointwise=pointwise,
     )  # fmt: skip
     _operations[func] = made
     return made
-
-
-def _unsafe_view(call: Call) -> list[Any]:
-    value = call.value(call.args[0])
-    return [(value, lambda d: masks.reshape(d, value.shape))]
 
 
 def _out_of_place(func: Any) -> Any:
@@ -518,7 +538,7 @@ def _replaced(value: Any, contents: Any) -> Any:
 
 
 def _same_geometry(call: Call) -> torch.Tensor | None:
-    """The result of plain arithmetic on dense floats of one dtype, without asking torch (which may take a millisecond)."""
+    """The result of plain arithmetic on dense floats of one dtype, without asking torch (which may take a while)."""
     if call.name not in _PLAIN or call.kwargs:
         return None
     tensors = call.tensors

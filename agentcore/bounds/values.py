@@ -44,10 +44,11 @@ Edge = tuple["Value", Callable[[Mask], Mask | None]]
 class Value:
     """One tensor's content at one moment.
 
-    ``known``: the content, where it follows from shapes, scalars and index tensors alone. ``from_input``: an input had
-    a part in it. ``routed``: made from indices that float content decides, so that any of it may turn out zero or false.
-    ``settled``: all operands are known. ``zero`` and ``excluded``: elements known to be zero, or so negative that a softmax ignores them; ``maybe_zero`` and
-    ``maybe_excluded``: a mask made from content may make any of them so.
+    ``known``: the content, where it follows from shapes, scalars and index tensors alone. ``settled``: that of all
+    operands is known. ``from_input``: an input had a part in it. ``routed``: made from indices that float content
+    decides, so that any of it may turn out zero or false. ``zero`` and ``excluded``: elements known to be zero, or so
+    negative that a softmax ignores them; ``maybe_zero`` and ``maybe_excluded``: a mask made from content may make any
+    of them so.
     """
 
     order: int
@@ -94,10 +95,10 @@ class Value:
 class Policy:
     """How to read what only content decides.
 
-    ``lenient`` counts what is behind a mask made from content as needed (bytes come in sectors, and
-        hardly a sector is masked throughout), else it is taken to hide everything (products under it can be skipped).
-    ``met``: there was such a mask. ``hopeful`` counts everything that indices made from content might reach, and so says
-    what real content could add at most; ``hidden``: such indices kept something from being counted.
+    ``lenient`` counts what is behind a mask made from content as needed (bytes come in sectors, and hardly a sector is
+    masked throughout), else it is taken to hide everything (products under it can be skipped). ``met``: there was such
+    a mask. ``hopeful`` counts everything that indices made from content might reach, and so says what real content
+    could add at most; ``hidden``: such indices kept something from being counted.
     """
 
     lenient: bool = True

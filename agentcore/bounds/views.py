@@ -61,7 +61,8 @@ class Step:
             order = [d % len(shape) for d in args[0]]
             return mask.permute([order.index(d) for d in range(len(shape))])
         if name == "select":
-            return masks.placed(mask, shape, args[0] % len(shape), lambda m: m.narrow(args[0], args[1] % shape[args[0]], 1))
+            dim, at = args[0] % len(shape), args[1] % shape[args[0]]
+            return masks.placed(mask, shape, dim, lambda m: m.narrow(dim, at, 1))
         if name == "slice":
             dim = (args[0] if args else self.kwargs.get("dim", 0)) % len(shape)
             return masks.placed(mask, shape, dim, self._shown)
@@ -99,7 +100,7 @@ class Step:
             wide, narrow = self.widths
             if wide > narrow:
                 return mask.repeat_interleave(wide // narrow, -1) if mask.numel() <= masks.LIMIT else None
-            return masks.any_along(mask.unflatten(-1, (-1, narrow // wide)), [-1])
+            return masks.any_along(mask.reshape(*mask.shape[:-1], -1, narrow // wide), [-1])
         addresses = self._addresses()
         if addresses is None:
             return None
@@ -127,5 +128,5 @@ class Step:
         if masks.is_everything(mask):
             return masks.everything(self.in_shape)
         if wide > narrow:
-            return masks.any_along(mask.unflatten(-1, (-1, wide // narrow)), [-1])
+            return masks.any_along(mask.reshape(*mask.shape[:-1], -1, wide // narrow), [-1])
         return mask.repeat_interleave(narrow // wide, -1) if math.prod(self.in_shape) <= masks.LIMIT else None
