@@ -303,7 +303,7 @@ def test_bounds_grow_with_every_axis(make_problem: Any, cpu_rates: CpuRates, har
 def test_bytes_never_exceed_what_all_tensors_hold(suite: list[Problem], cpu_rates: CpuRates) -> None:
     for problem in suite:
         factory = InputFactory(problem, "cpu")
-        for workload in (problem.workloads[0], problem.workloads[-1], *problem.cpu_workloads[:1]):
+        for workload in (problem.workloads[0], *problem.cpu_workloads[:1]):
             work = count(problem, workload, factory)
             moved = sum(work.input_bytes.values()) + sum(work.output_bytes.values())
             assert moved <= all_bytes(problem, workload), problem.name
