@@ -2,6 +2,8 @@
 
 import torch
 
+ROWS_AT_ONCE = 512
+
 
 def make_inputs(axes_and_scalars: dict, device: torch.device) -> dict[str, torch.Tensor]:
     """Prompts of very unlike lengths, some with a long prefix in the cache and some with none; pages in no order."""
@@ -71,16 +73,18 @@ def run(
         length = (page_ends[s + 1] - page_ends[s] - 1) * page_size + last[s]
         keys = k_cache[pages].flatten(0, 1)[:length].float()
         values = v_cache[pages].flatten(0, 1)[:length].float()
-        # The new tokens are the last of the sequence.
-        position = torch.arange(length - (end - begin), length, device=q.device)
-        hidden = torch.arange(length, device=q.device) > position[:, None]
-        for kv_head in range(kv_heads):
-            own = slice(kv_head * group, (kv_head + 1) * group)
-            queries = q[begin:end, own].float().transpose(0, 1)
-            scores = queries @ keys[:, kv_head].t() * sm_scale
-            scores = scores.masked_fill(hidden, float("-inf"))
+        for first in range(begin, end, ROWS_AT_ONCE):  # so that the scores of a long prompt fit into memory
+            rows = slice(first, min(first + ROWS_AT_ONCE, end))
+            # The new tokens are the last of the sequence, and each sees what comes before it and itself.
+            seen = length - (end - rows.stop)
+            position = torch.arange(length - (end - first), seen, device=q.device)
+            hidden = torch.arange(seen, device=q.device) > position[:, None]
+            # (kv_heads, group, rows, head_dim) against (kv_heads, 1, keys, head_dim)
+            queries = q[rows].float().transpose(0, 1).unflatten(0, (kv_heads, group))
+            own_keys, own_values = (part[:seen].transpose(0, 1)[:, None] for part in (keys, values))
+            scores = (queries @ own_keys.transpose(-1, -2) * sm_scale).masked_fill(hidden, float("-inf"))
             denominator = torch.logsumexp(scores, dim=-1)
-            weights = torch.exp(scores - denominator[..., None])
-            out[begin:end, own] = (weights @ values[:, kv_head]).transpose(0, 1).to(torch.bfloat16)
-            lse[begin:end, own] = denominator.t()
+            attended = torch.exp(scores - denominator[..., None]) @ own_values
+            out[rows] = attended.flatten(0, 1).transpose(0, 1).to(torch.bfloat16)
+            lse[rows] = denominator.flatten(0, 1).t()
     return out, lse
