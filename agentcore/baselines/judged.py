@@ -21,7 +21,7 @@ from agentcore.judge.request import EvaluationRequest
 from agentcore.judge.result import EvaluationResult
 from agentcore.judge.version import HARNESS_VERSION
 from agentcore.problems import Problem
-from agentcore.sandbox import find_sandbox
+from agentcore.sandbox import SandboxUnavailable, find_sandbox
 from agentcore.vocabulary import Language
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def judge_baseline(
     """The problem's baseline of ``kind``, judged like any kernel; from the cache where it passed there before.
 
     ``again`` judges it whatever is kept. A failed one is returned too, and not kept. Raises NoBaseline where the
-    problem has none of this kind, CannotRun where the result cannot be kept, and SandboxUnavailable.
+    problem has none of this kind, and CannotRun where the result cannot be kept.
     """
     source = baseline_source(problem, kind)
     kept = cache_dir / "baselines" / f"{problem.name}-{_key(judge, problem, source, sandbox, heldout)}.json"
@@ -60,7 +60,10 @@ def judge_baseline(
 
 def _key(judge: Judge, problem: Problem, source: bytes, sandbox: str, heldout: bool) -> str:
     """A digest of all that a baseline's time depends on: program, problem, device, driver, libraries, compiler."""
-    kind = find_sandbox(sandbox).kind
+    try:
+        kind = find_sandbox(sandbox).kind
+    except SandboxUnavailable:
+        kind = sandbox  # the evaluation says what is missing
     stamp = judge.target.stamp(kind, "", [])
     versions = [f"{package}={_version(package)}" for package in _TIME_DEPENDS_ON]
     parts = [

@@ -13,6 +13,7 @@ from agentcore.baselines.judged import judge_baseline
 from agentcore.cli import main
 from agentcore.judge.evaluate import Judge
 from agentcore.problems import load_problem
+from agentcore.sandbox import SandboxUnavailable
 from tests.judge.conftest import DOUBLE, workload, write_problem
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -62,6 +63,20 @@ def test_what_passed_is_kept_until_its_source_changes(baseline: Callable, direct
     (directory / "baseline.py").write_text("import torch\n\ndef run(x, y):\n    torch.mul(x, 2.0, out=y)\n")
     _, _, third = baseline("--kind", "hand")
     assert third["hand"]["started_at"] != first["hand"]["started_at"]
+
+
+def test_without_a_sandbox_it_is_said_and_nothing_is_kept(
+    baseline: Callable, cache_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def unavailable(setting: str = "auto") -> None:
+        raise SandboxUnavailable("no sandbox can be made on this host")
+
+    monkeypatch.setattr("agentcore.judge.evaluate.find_sandbox", unavailable)
+    monkeypatch.setattr("agentcore.baselines.judged.find_sandbox", unavailable)
+    kept = set((cache_dir / "baselines").glob("*"))
+    code, said, _ = baseline("--kind", "eager")
+    assert code == 1 and "not measured, run it again: " in said and "no sandbox can be made" in said
+    assert set((cache_dir / "baselines").glob("*")) == kept
 
 
 def test_a_kind_that_the_problem_lacks_cannot_be_judged(baseline: Callable, capsys: pytest.CaptureFixture[str]) -> None:
