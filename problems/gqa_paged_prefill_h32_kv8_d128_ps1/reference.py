@@ -9,8 +9,10 @@ def make_inputs(axes_and_scalars: dict, device: torch.device) -> dict[str, torch
     """Prompts of very unlike lengths, some with a long prefix in the cache and some with none; pages in no order."""
     axes = axes_and_scalars
     batch = axes["batch"]
-    new_tokens = 1 + _parts(axes["total_q"] - batch, batch)
-    pages = new_tokens + _parts(axes["kv_pages"] - axes["total_q"], batch)  # a page is one token
+    # Which sequence has which lengths comes with the seed; the lengths, and so the work, belong to the workload.
+    order, mixed = torch.randperm(batch), torch.randperm(batch, generator=torch.Generator().manual_seed(batch))
+    new_tokens = (1 + _parts(axes["total_q"] - batch, batch))[order]
+    pages = new_tokens + _parts(axes["kv_pages"] - axes["total_q"], batch)[mixed][order]  # a page is one token
     made = {
         "q": _queries(axes["total_q"], axes, device),
         "q_offsets": _offsets(new_tokens),
@@ -21,8 +23,8 @@ def make_inputs(axes_and_scalars: dict, device: torch.device) -> dict[str, torch
 
 
 def _parts(total: int, count: int) -> torch.Tensor:
-    """``total`` split at random into ``count`` whole numbers, zero included, that differ by orders of magnitude."""
-    shares = torch.exp2(torch.rand(count, dtype=torch.float64) * 6).cumsum(0)
+    """``total`` split into ``count`` whole numbers, zero included, that differ by up to 64 times: the same ones always."""
+    shares = torch.exp2(torch.linspace(0, min(6, count), count, dtype=torch.float64)).cumsum(0)
     ends = (shares / shares[-1] * total).long()
     ends[-1] = total
     return ends.diff(prepend=ends.new_zeros(1))

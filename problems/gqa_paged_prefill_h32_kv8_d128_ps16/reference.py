@@ -9,9 +9,11 @@ def make_inputs(axes_and_scalars: dict, device: torch.device) -> dict[str, torch
     """Prompts of very unlike lengths, some with a long prefix in the cache and some with none; pages in no order."""
     axes = axes_and_scalars
     batch, page_size = axes["batch"], axes["page_size"]
-    new_tokens = 1 + _parts(axes["total_q"] - batch, batch)
+    # Which sequence has which lengths comes with the seed; the lengths, and so the work, belong to the workload.
+    order, mixed = torch.randperm(batch), torch.randperm(batch, generator=torch.Generator().manual_seed(batch))
+    new_tokens = (1 + _parts(axes["total_q"] - batch, batch))[order]
     own_pages = (new_tokens + page_size - 1) // page_size
-    pages = own_pages + _parts(axes["kv_pages"] - int(own_pages.sum()), batch)
+    pages = own_pages + _parts(axes["kv_pages"] - int(own_pages.sum()), batch)[mixed][order]
     # The last page holds at least what of the new tokens does not fit into the pages before it.
     least = (new_tokens - (pages - 1) * page_size).clamp(min=1)
     last_page_len = least + (torch.rand(batch) * (page_size - least + 1)).long()
@@ -26,8 +28,8 @@ def make_inputs(axes_and_scalars: dict, device: torch.device) -> dict[str, torch
 
 
 def _parts(total: int, count: int) -> torch.Tensor:
-    """``total`` split at random into ``count`` whole numbers, zero included, that differ by orders of magnitude."""
-    shares = torch.exp2(torch.rand(count, dtype=torch.float64) * 6).cumsum(0)
+    """``total`` split into ``count`` whole numbers, zero included, that differ by up to 64 times: the same ones always."""
+    shares = torch.exp2(torch.linspace(0, min(6, count), count, dtype=torch.float64)).cumsum(0)
     ends = (shares / shares[-1] * total).long()
     ends[-1] = total
     return ends.diff(prepend=ends.new_zeros(1))

@@ -6,7 +6,7 @@ import torch
 def make_inputs(axes_and_scalars: dict, device: torch.device) -> dict[str, torch.Tensor]:
     """Sequences of very unlike lengths, their pages in no order; latent vectors normalised, as the model keeps them."""
     axes, batch = axes_and_scalars, axes_and_scalars["batch"]
-    pages = 1 + _parts(axes["kv_pages"] - batch, batch)
+    pages = (1 + _parts(axes["kv_pages"] - batch, batch))[torch.randperm(batch)]
     made = {
         "page_offsets": _offsets(pages),
         "page_table": torch.randperm(axes["cache_pages"])[: axes["kv_pages"]].int(),
@@ -22,8 +22,8 @@ def make_inputs(axes_and_scalars: dict, device: torch.device) -> dict[str, torch
 
 
 def _parts(total: int, count: int) -> torch.Tensor:
-    """``total`` split at random into ``count`` whole numbers, zero included, that differ by orders of magnitude."""
-    shares = torch.exp2(torch.rand(count, dtype=torch.float64) * 6).cumsum(0)
+    """``total`` split into ``count`` whole numbers, zero included, that differ by up to 64 times: the same ones always."""
+    shares = torch.exp2(torch.linspace(0, min(6, count), count, dtype=torch.float64)).cumsum(0)
     ends = (shares / shares[-1] * total).long()
     ends[-1] = total
     return ends.diff(prepend=ends.new_zeros(1))

@@ -24,7 +24,9 @@ def make_inputs(axes_and_scalars: dict, device: torch.device) -> dict[str, torch
     weight, weight_scale = _packed(experts * gate_up, hidden, device)
     # A code's root mean square is 2.93, a scale's about 1.2.
     alpha = torch.exp2(torch.rand(experts, device=device) - 0.5) * (1 / (12.0 * hidden**0.5))
-    popularity = torch.randn(experts, device=device) * 1.5
+    # The same popularities always, of other experts each time: how many experts are in use belongs to the workload.
+    share = (torch.randperm(experts, device=device) + 0.5) / experts
+    popularity = torch.special.ndtri(share) * 1.5
     noise = -torch.log(-torch.log(torch.rand(tokens, experts, device=device).clamp(1e-9, 1 - 1e-7)))
     ids = (popularity + noise).topk(top_k, dim=1).indices
     return {

@@ -7,7 +7,9 @@ def make_inputs(axes_and_scalars: dict, device: torch.device) -> dict[str, torch
     """Experts of very unlike popularity, some without a token; hidden states whose scale differs from row to row."""
     tokens, experts, top_k, hidden = (axes_and_scalars[name] for name in ("tokens", "experts", "top_k", "hidden"))
     row_scale = torch.exp2(torch.rand(tokens, 1, device=device) * 4 - 2)
-    popularity = torch.randn(experts, device=device) * 1.5
+    # The same popularities always, of other experts each time: how many experts are in use belongs to the workload.
+    share = (torch.randperm(experts, device=device) + 0.5) / experts
+    popularity = torch.special.ndtri(share) * 1.5
     noise = -torch.log(-torch.log(torch.rand(tokens, experts, device=device).clamp(1e-9, 1 - 1e-7)))
     return {
         "x": (torch.randn(tokens, hidden, device=device) * row_scale).to(torch.bfloat16),

@@ -10,7 +10,7 @@ def make_inputs(axes_and_scalars: dict, device: torch.device) -> dict[str, torch
     axes = axes_and_scalars
     batch, page_size, pages = axes["batch"], axes["page_size"], axes["pages"]
     # Pages first, then how full each last page is: one token, and the rest dealt over the places that are left.
-    counts = 1 + _parts(pages - batch, batch)
+    counts = (1 + _parts(pages - batch, batch))[torch.randperm(batch)]
     dealt = axes["tokens"] - page_size * (pages - batch) - batch
     places = torch.randperm(batch * (page_size - 1))[:dealt] // (page_size - 1)
     lengths = (counts - 1) * page_size + 1 + torch.bincount(places, minlength=batch)
@@ -34,8 +34,8 @@ def make_inputs(axes_and_scalars: dict, device: torch.device) -> dict[str, torch
 
 
 def _parts(total: int, count: int) -> torch.Tensor:
-    """``total`` split at random into ``count`` whole numbers, zero included, that differ by orders of magnitude."""
-    shares = torch.exp2(torch.rand(count, dtype=torch.float64) * 6).cumsum(0)
+    """``total`` split into ``count`` whole numbers, zero included, that differ by up to 64 times: the same ones always."""
+    shares = torch.exp2(torch.linspace(0, min(6, count), count, dtype=torch.float64)).cumsum(0)
     ends = (shares / shares[-1] * total).long()
     ends[-1] = total
     return ends.diff(prepend=ends.new_zeros(1))

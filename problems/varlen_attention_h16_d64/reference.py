@@ -14,13 +14,14 @@ def make_inputs(axes_and_scalars: dict, device: torch.device) -> dict[str, torch
     qkv = torch.randn(tokens, 3, heads, head_dim, device=device)
     qkv[:, 0] *= torch.exp2(torch.rand(tokens, heads, 1, device=device) + 1)
     qkv[:, 2] *= torch.exp2(torch.rand(tokens, 1, 1, device=device) * 2 - 1)
-    lengths = 1 + _parts(tokens - batch, batch)
+    # Which sequence has which length comes with the seed; the lengths, and so the work, belong to the workload.
+    lengths = (1 + _parts(tokens - batch, batch))[torch.randperm(batch)]
     return {"qkv": qkv.to(torch.bfloat16), "sequence_offsets": _offsets(lengths).to(device)}
 
 
 def _parts(total: int, count: int) -> torch.Tensor:
-    """``total`` split at random into ``count`` whole numbers, zero included, that differ by orders of magnitude."""
-    shares = torch.exp2(torch.rand(count, dtype=torch.float64) * 6).cumsum(0)
+    """``total`` split into ``count`` whole numbers, zero included, that differ by up to 64 times: the same ones always."""
+    shares = torch.exp2(torch.linspace(0, min(6, count), count, dtype=torch.float64)).cumsum(0)
     ends = (shares / shares[-1] * total).long()
     ends[-1] = total
     return ends.diff(prepend=ends.new_zeros(1))
