@@ -19,7 +19,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from agentcore.judge.cuda_content import BatchContent
+from agentcore.judge.cuda_content import LOOKS, BatchContent
 from agentcore.judge.device_page import DevicePage, Marks
 from agentcore.judge.session import RunnerFailure
 from agentcore.vocabulary import CheckName
@@ -33,8 +33,6 @@ random = secrets.SystemRandom()
 WATCHDOG_S = 3.0
 ARRIVAL_S = 2.0
 """How long the GPU may take to be free of everything before a pair. What still runs then was left running by a call."""
-LOOKS = 3
-"""In how many pairs of a batch outputs are fetched at once, and the next pair's are looked at for early writes."""
 CHECKED_PASSES = 4
 """Of how many passes over the flush region, drawn after a batch has run, the sums are verified."""
 
@@ -95,6 +93,11 @@ def pairs(calls: int) -> list[range]:
     return [range(first, first + 2) for first in range(0, calls, 2)]
 
 
+def new_token() -> int:
+    """What the marks of a batch show. Never the same twice: ky_clear tells its launches apart by it."""
+    return secrets.randbits(62) | 1
+
+
 def enqueue_request(slots: list[int], kind: str, token: int) -> dict[str, Any]:
     """What the runner is to enqueue. ``kind``: ``call``, or without a candidate ``none`` or ``touch``."""
     flush = [is_flushed(call) for call in range(len(slots))]
@@ -112,21 +115,20 @@ class Batch:
     def run(self) -> BatchTimes:
         """Enqueue, publish, open, watch. Raises RunnerFailure, and SelfSynchronising where it cannot be enqueued."""
         runner, content, order = self.runner, self.content, self.order
-        size, token = len(order), secrets.randbits(62) | 1
+        size, token = len(order), new_token()
         runner.page.reset()
         content.poison(order)
+        content.stage(order)
         runner.target.flush()  # and waits: nothing of ours is left to do while the runner's grids hold the GPU
         self._enqueue(token)
         runner.page.admit()
         times, all_seen = BatchTimes(), list[Seen]()
-        looked = set(random.sample(range(size // 2), min(LOOKS, size // 2)))
+        looked, before = (set(random.sample(range(size // 2), min(LOOKS, size // 2))) for _ in range(2))
         for number, pair in enumerate(pairs(size)):
             slots = [order[call] for call in pair]
-            seen = self._open(pair, token, slots)
+            seen = self._open(pair, token, slots, look=number in before)
             if number in looked:
                 content.look(random.choice(slots))
-                if pair.stop < size:
-                    content.look_untouched(order[pair.stop])
             times.add_pair(seen, runner.empty_us)
             all_seen.append(seen)
             self.proofs.update({
@@ -166,19 +168,27 @@ class Batch:
             runner.page.open_all()
             raise RunnerFailure("error", f"kernel_launch returned {answer['status']}"[:200])
 
-    def _open(self, pair: range, token: int, slots: list[int]) -> Seen:
+    def _open(self, pair: range, token: int, slots: list[int], *, look: bool) -> Seen:
         runner = self.runner
         timeout_s = runner.effort.call_timeout_s
+
+        def publish() -> None:
+            if look:  # what was written by now, was written without inputs
+                self.content.look_untouched(random.choice(slots))
+            self.content.publish_held(slots)
+
         try:
-            seen = open_pair(
-                runner.target, runner.page, pair, token, timeout_s, lambda: self.content.publish(slots)
-            )
+            seen = open_pair(runner.target, runner.page, pair, token, timeout_s, publish)
         except StillRunning:
             self._accuse_of_staying()
+        except BaseException:
+            runner.page.open_all()  # whatever keeps us from going on, nothing must keep the GPU
+            raise
         if seen is None:
+            came = runner.page.seen_of(pair, token)
             runner.page.open_all()
             self._surface_error()
-            raise RunnerFailure("timeout", f"calls did not finish within {timeout_s:g} s")
+            raise RunnerFailure("timeout", f"calls did not finish within {timeout_s:g} s ({came})")
         return seen
 
     def _accuse_of_staying(self) -> NoReturn:
@@ -230,7 +240,7 @@ def open_pair(
     if page.arrived(pair.start, token, ARRIVAL_S) is None:
         raise StillRunning(f"the GPU did not become free within {ARRIVAL_S:g} s")
     publish()
-    target.finish_writing()
+    target.finish_held()
     seeds = [secrets.randbits(63) for _ in pair]
     for call, seed in zip(pair, seeds, strict=True):
         page.set_seed(call, seed)

@@ -14,6 +14,7 @@ import numpy as np
 import torch
 
 from agentcore.judge.buffers import SlotBuffers
+from agentcore.judge.cuda_copies import Copier, pinned
 from agentcore.judge.device_page import proof_positions
 from agentcore.judge.layout import GUARD_BYTES, Parameter, as_bits, detects_poison, leftover, poison_for
 from agentcore.judge.measurement import Measurement, Verifier
@@ -22,12 +23,16 @@ from agentcore.vocabulary import CheckName
 
 PROOF_OUTPUTS = 8
 LOOK_BYTES = 1 << 18
+LOOKS = 3
+"""In how many pairs of a batch outputs are fetched at once, and in how many looked at before inputs are written."""
 
 
 class BatchContent:
     """Inputs and outputs of one workload's slots. One random poison and guard per output and batch."""
 
-    def __init__(self, buffers: SlotBuffers, verifier: Verifier, measurement: Measurement) -> None:
+    def __init__(
+        self, buffers: SlotBuffers, verifier: Verifier, measurement: Measurement, copier: Copier | None = None
+    ) -> None:
         self.buffers, self.verifier, self.measurement = buffers, verifier, measurement
         self.inputs = [p for p in buffers.layout.inputs if p.nbytes]
         self.outputs = [p for p in buffers.layout.outputs if p.nbytes]
@@ -39,6 +44,17 @@ class BatchContent:
             p.name: torch.empty(p.shape, dtype=p.dtype, device=device) for p in buffers.layout.inputs if not p.nbytes
         }
         self._patterns: dict[str, tuple[int, int]] = {}
+        self._copier = copier
+        self._sources = self._private if copier is None else {
+            name: private if (room := copier.room(private.shape)) is None else room
+            for name, private in self._private.items()
+        }
+        # Pinned here, because to pin memory while a grid holds the GPU might wait for that.
+        self._largest = min(max((p.nbytes for p in self.outputs), default=0), LOOK_BYTES)
+        self._landings = [] if copier is None else [
+            pinned((self._largest,)) for _ in range(2 * LOOKS * len(self.outputs))
+        ]
+        self._landed = 0
         self._looks: dict[int, list[tuple[Parameter, int, torch.Tensor]]] = {}
         self._early: list[tuple[Parameter, int, torch.Tensor]] = []
 
@@ -69,7 +85,7 @@ class BatchContent:
 
     def poison(self, slots: Sequence[int]) -> None:
         """Fill the outputs of these slots and their guards with fresh patterns."""
-        self._looks, self._early = {}, []
+        self._looks, self._early, self._landed = {}, [], 0
         span = _span(slots)
         for p in self.outputs:
             pattern, guard = poison_for(p.dtype), poison_for(torch.uint8)
@@ -83,13 +99,31 @@ class BatchContent:
             for p in self.inputs:
                 self.buffers.data(p, slot).copy_(self._private[p.name][slot])
 
+    def stage(self, slots: Iterable[int]) -> None:
+        """Put private inputs where :meth:`publish_held` takes them from."""
+        for slot in slots:
+            for name, private in self._private.items():
+                if self._sources[name] is not private:
+                    self._sources[name][slot].copy_(private[slot])
+
+    def publish_held(self, slots: Iterable[int]) -> None:
+        """The same while a grid holds the GPU, for inputs that were staged and waited for."""
+        copies = [
+            (self.buffers.data(p, slot), self._sources[p.name][slot]) for slot in slots for p in self.inputs
+        ]
+        if self._copier is not None:
+            self._copier.copy(copies)
+            return
+        for to, source in copies:
+            to.copy_(source)
+
     # -- between two pairs of calls: by the copy engine alone ----------------------------------------------------------
 
     def look(self, slot: int) -> None:
         """Fetch a random piece of a call's outputs at once."""
         self._looks[slot] = [(p, *self._fetch(p, slot)) for p in self.outputs]
-        if self._device.type == "cuda":
-            torch.cuda.current_stream().synchronize()
+        if self._copier is not None:
+            self._copier.wait()
 
     def look_untouched(self, slot: int) -> None:
         """Fetch a random piece of the outputs of a call whose inputs do not exist yet; see :meth:`check_untouched`."""
@@ -99,8 +133,14 @@ class BatchContent:
         """(first byte, content) of a random piece of an output, whole elements; there after the next wait."""
         size = min(p.nbytes, LOOK_BYTES)
         begin = self.verifier.draw_seed() % (p.nbytes - size + 1) // p.dtype.itemsize * p.dtype.itemsize
-        host = torch.empty(size, dtype=torch.uint8, pin_memory=self._device.type == "cuda")
-        host.copy_(self.buffers.data(p, slot)[begin : begin + size], non_blocking=True)
+        piece = self.buffers.data(p, slot)[begin : begin + size]
+        if self._copier is None:
+            return begin, piece.clone()
+        if self._landed == len(self._landings):
+            self._landings.append(pinned((self._largest,)))
+        host = self._landings[self._landed][:size]
+        self._landed += 1
+        self._copier.fetch(host, piece)
         return begin, host
 
     # -- after the calls -------------------------------------------------------------------------------------------

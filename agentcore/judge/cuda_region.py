@@ -27,17 +27,27 @@ class FlushRegion:
 
     def __init__(self, gate: Path, nbytes: int) -> None:
         properties = torch.cuda.get_device_properties(0)
-        self.grid = properties.multi_processor_count * (properties.max_threads_per_multi_processor // BLOCK)
+        self.multiprocessors = properties.multi_processor_count
+        self.grid = self.multiprocessors * (properties.max_threads_per_multi_processor // BLOCK)
         self.nbytes = -(-nbytes // PIECE_BYTES) * PIECE_BYTES
         self.memory = SharedAllocation(self.nbytes)
         self.words().random_()
         self.ready(gate)
 
     def ready(self, gate: Path) -> None:
-        """Load the kernel that sums, from the cubin ``gate``."""
-        self._driver = Driver()
-        self._driver.use_primary_context()
-        self._sum = self._driver.functions(gate.read_bytes(), ("ky_sum",))["ky_sum"]
+        """Load the kernel that sums, from the cubin ``gate``. Raises RuntimeError where the grid that holds the GPU is
+        larger than that.
+        """
+        self.driver = Driver()
+        self.driver.use_primary_context()
+        functions = self.driver.functions(gate.read_bytes(), ("ky_sum", "ky_clear"))
+        self._sum = functions["ky_sum"]
+        fit = self.multiprocessors * self.driver.resident_blocks(functions["ky_clear"], BLOCK)
+        if fit < self.grid:
+            raise RuntimeError(
+                f"of the {self.grid} blocks of ky_clear that hold this GPU only {fit} are resident at a time: it would"
+                " wait for itself for ever"
+            )
 
     def words(self) -> torch.Tensor:
         """Its content, as 64-bit words."""
@@ -55,5 +65,5 @@ class FlushRegion:
                 c_void_p(self.memory.address), c_ulonglong(self.nbytes // 16), c_ulonglong(key),
                 c_void_p(found.data_ptr() + 4 * index),
             )
-            self._driver.launch(self._sum, self.grid, BLOCK, 0, parameters)
+            self.driver.launch(self._sum, self.grid, BLOCK, 0, parameters)
         return [value & 0xFFFFFFFF for value in found.tolist()]

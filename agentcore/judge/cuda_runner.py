@@ -86,7 +86,7 @@ class CudaRunner:
         measurement = Measurement(method="gated")
         measurement.canary_us.append(self.target.canary_us())
         buffers = self._share(verifier, writable_inputs=False)
-        content = BatchContent(buffers, verifier, measurement)
+        content = BatchContent(buffers, verifier, measurement, self.target.copier)
         if not self._warm(content):
             return measurement
         if not self.self_synchronising:

@@ -10,6 +10,7 @@ import os
 import shutil
 import subprocess
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -17,10 +18,10 @@ from typing import Any
 
 import numpy as np
 import torch
-from cuda.bindings import driver as cu
 
-from agentcore.judge.cuda_batches import BatchTimes, enqueue_request, open_pair, pairs
-from agentcore.judge.cuda_buffers import CudaBuffers, check
+from agentcore.judge.cuda_batches import BatchTimes, Seen, StillRunning, enqueue_request, new_token, open_pair, pairs
+from agentcore.judge.cuda_buffers import CudaBuffers
+from agentcore.judge.cuda_copies import PROBE_BYTES, Copier, StillCopying
 from agentcore.judge.cuda_region import FlushRegion
 from agentcore.judge.device_page import DevicePage
 from agentcore.judge.gaps import DRIFT_US, Expected
@@ -35,7 +36,7 @@ from agentcore.sandbox import GIB, Limits, Sandbox
 from agentcore.vocabulary import HardwareName, Language
 
 GATE_SOURCE = Path(__file__).resolve().parent / "gate.cu"
-CALIBRATION_CALLS, CALIBRATION_BATCHES = 16, 4
+CALIBRATION_CALLS, CALIBRATION_BATCHES, CALIBRATION_S = 16, 4, 10.0
 CANARY_TRIES, CANARY_USUAL = 5, 1.25
 COPY_TRIES = 50
 TOUCHED_BYTES = (1 << 16, 1 << 20, 1 << 23, 1 << 25, 1 << 27)
@@ -93,6 +94,7 @@ class CudaTarget:
         self._flush = torch.zeros(2 * self.l2_bytes // 4, dtype=torch.float32, device="cuda")
         self.gate = gate_cubin(hardware, cache_dir)
         self.region = FlushRegion(self.gate, 2 * self.l2_bytes)
+        self.copier = Copier(self.region.driver)
         self._calibrations: dict[str, Calibration] = {}
         self._page: DevicePage | None = None
         self._best_canary_us = float("inf")
@@ -110,9 +112,13 @@ class CudaTarget:
     def finish_writing(self) -> None:
         """Wait for what the judge has begun; then no line of the L2 is kept longer than others, whoever asked."""
         torch.cuda.synchronize()
-        (code,) = cu.cuCtxResetPersistingL2Cache()
-        if code != cu.CUresult.CUDA_ERROR_NOT_SUPPORTED:
-            check((code,))
+        self.copier.reset()
+
+    def finish_held(self) -> None:
+        """The same for copies alone, while a runner's grid holds the GPU. Raises StillCopying."""
+        self.copier.wait()
+        if self.copier.resets_held:
+            self.copier.reset()
 
     def page(self) -> DevicePage:
         """The page of flags, cleared. One for all runners and the calibration: where it lies in the host's memory moves
@@ -192,6 +198,7 @@ class CudaTarget:
         if sandbox.kind not in self._calibrations:
             page = self.page()
             with self.session(sandbox, "none", None, page) as session:
+                _choose_way(self, session, page)
                 expected = {
                     size: Expected.of(_marks(self, session, page, size, "touch", CALIBRATION_BATCHES))
                     for size in TOUCHED_BYTES
@@ -227,28 +234,27 @@ def _marks(
     layout = Layout([Parameter("x", "output", (size // 4,), torch.float32, "float32")], CALIBRATION_CALLS)
     buffers = CudaBuffers(layout)
     source = torch.zeros(size, dtype=torch.uint8, device=target.torch_device)
+    if (room := target.copier.room(source.shape)) is not None:
+        source = room.copy_(source)
     times = BatchTimes()
 
     def publish(pair: range) -> None:
-        for slot in pair:
-            buffers.data(layout.parameters[0], slot).copy_(source)
+        target.copier.copy([(buffers.data(layout.parameters[0], slot), source) for slot in pair])
 
     try:
         session.share(buffers, writable_inputs=False, timeout_s=30)
-        for token in range(1, batches + 2):
+        for number in range(batches + 1):
+            token = new_token()
             page.reset()
             target.flush()
             session.request(enqueue_request(list(range(CALIBRATION_CALLS)), kind, token), "enqueued", timeout_s=30)
             page.admit()
             all_seen = []
             for pair in pairs(CALIBRATION_CALLS):
-                seen = open_pair(target, page, pair, token, 10, partial(publish, pair))
-                if seen is None:
-                    page.open_all()
-                    raise RuntimeError("calibration: the device did not answer within 10 s")
+                seen = _opened(target, session, page, pair, token, partial(publish, pair))
                 all_seen.append(seen)
             session.request({"op": "idle"}, "idle", timeout_s=30)
-            if token > 1:  # the first batch warms up
+            if number:  # the first batch warms up
                 for seen in all_seen:
                     times.add_pair(seen, 0.0)
                 times.compare_stamps(page, all_seen)
@@ -256,6 +262,50 @@ def _marks(
         # The runner's mapping keeps the memory until its next buffers, or its end.
         buffers.close()
     return times
+
+
+def _opened(
+    target: CudaTarget, session: RunnerSession, page: DevicePage, pair: range, token: int, publish: Callable[[], None]
+) -> Seen:
+    """A pair without a candidate. Raises RuntimeError that says how far it came."""
+    why: Exception | None = None
+    try:
+        seen = open_pair(target, page, pair, token, CALIBRATION_S, publish)
+        if seen is not None:
+            return seen
+    except (StillRunning, StillCopying) as error:
+        why = error
+    came = page.seen_of(pair, token)
+    page.open_all()
+    said = f": {why}" if why else f" within {CALIBRATION_S:g} s"
+    printed = session.log()[-300:]
+    raise RuntimeError(f"calibration: the device did not answer{said} ({came}; the runner printed {printed!r})")
+
+
+def _choose_way(target: CudaTarget, session: RunnerSession, page: DevicePage) -> None:
+    """How to copy while a runner's grid holds the GPU. Raises RuntimeError where no grid ever does."""
+    layout = Layout([Parameter("x", "output", (PROBE_BYTES // 4,), torch.float32, "float32")], 2)
+    buffers = CudaBuffers(layout)
+
+    def held(doing: Callable[[], None]) -> None:
+        token = new_token()
+        page.reset()
+        target.flush()
+        session.request(enqueue_request([0, 1], "none", token), "enqueued", timeout_s=30)
+        page.admit()
+        try:
+            if page.arrived(0, token, CALIBRATION_S) is None:
+                raise RuntimeError(f"calibration: no grid fills the GPU ({page.seen_of(range(2), token)})")
+            doing()
+        finally:
+            page.open_all()
+            session.request({"op": "idle"}, "idle", timeout_s=30)
+
+    try:
+        session.share(buffers, writable_inputs=False, timeout_s=30)
+        target.copier.choose_way(buffers.data(layout.parameters[0], 0), held)
+    finally:
+        buffers.close()
 
 
 def gate_cubin(hardware: HardwareName, cache_dir: Path) -> Path:

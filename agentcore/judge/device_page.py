@@ -124,6 +124,20 @@ class DevicePage:
                 return None
         return clock()
 
+    def seen_of(self, calls: range, token: int) -> str:
+        """How far a pair of calls came, for a log: which words of theirs show ``token``."""
+        held = self._held + pages.HELD_WORDS * calls.start
+        words = [("grid there", held), ("cache cleared", held + 1)]
+        for call in calls:
+            words += [(f"begin {call}", self._marks + 2 * call), (f"end {call}", self._marks + 2 * call + 1)]
+        words.append(("behind the pair", pages.OVER_OFFSET // 8 + calls.stop - 1))
+        seen: list[str] = []
+        missing: list[str] = []
+        for name, position in words:
+            (seen if self._words[position] == token else missing).append(name)
+        return f"of calls {calls.start} and {calls.stop - 1} seen: {', '.join(seen) or 'nothing'}; missing: " \
+               f"{', '.join(missing) or 'nothing'}"
+
     def post_call(self, slot: int, sequence: int) -> None:
         """The word to call, for a runner that serves one call at a time."""
         self._words[pages.DEVICE_SLOT] = slot

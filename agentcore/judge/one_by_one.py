@@ -32,6 +32,7 @@ def time_one_by_one(runner: CudaRunner, content: BatchContent) -> None:
         random.shuffle(slots)
         content.poison(slots)
         content.draw(slots)
+        runner.target.finish_writing()
         elapsed = [_call(runner, content, slot) for slot in slots]
         content.check_untouched()
         content.check_looks()

@@ -232,3 +232,18 @@ def children() -> Callable[[], set[int]]:
     """The processes below this one that were not there when the test began."""
     before = below(os.getpid())
     return lambda: below(os.getpid()) - before
+
+
+@pytest.fixture(scope="session")
+def fake_libcuda(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A directory with a libcuda that runs the judge's own kernels on the host (fakecuda)."""
+    compiler = shutil.which("g++")
+    if compiler is None:
+        pytest.skip("g++ is not on this host")
+    from tests.judge.fake_libcuda import compile_into
+
+    root = tmp_path_factory.mktemp("fakecuda")
+    root.chmod(0o755)
+    root.parent.chmod(0o755)
+    compile_into(root, compiler)
+    return root

@@ -134,7 +134,8 @@ class BenchWithoutGpu:
         self.effort = Effort(call_timeout_s=5)
         self.calibration = SimpleNamespace(copy_us=0.0)
         self.target = SimpleNamespace(
-            flush=lambda: None, finish_writing=lambda: None, region=SimpleNamespace(sums=self.sums)
+            flush=lambda: None, finish_writing=lambda: None, finish_held=lambda: None,
+            region=SimpleNamespace(sums=self.sums)
         )
         self.session = SimpleNamespace(
             post=self._post, answer=lambda *_a, **_k: {"status": 0}, request=self._request, pending=lambda: False,
@@ -201,14 +202,14 @@ def test_an_honest_batch_is_opened_pair_by_pair_verified_and_timed(bench: BenchW
 
 def test_inputs_of_a_pair_do_not_exist_before_the_pair_ahead_has_answered(bench: BenchWithoutGpu) -> None:
     seen: list[tuple[int, ...]] = []
-    publish: Callable[..., None] = bench.content.publish
+    publish: Callable[..., None] = bench.content.publish_held
 
     def watched(slots: list[int]) -> None:
         ends = [bench.page._words[pages.MARK_OFFSET // 8 + 2 * n + 1] for n in range(SLOTS)]
         seen.append((len(slots), sum(end != 0 for end in ends)))
         publish(slots)
 
-    bench.content.publish = watched  # type: ignore[method-assign]
+    bench.content.publish_held = watched  # type: ignore[method-assign]
     run(bench, list(range(SLOTS)))
     assert seen == [(2, 0), (2, 2), (2, 4), (2, 6)]
 
@@ -235,7 +236,7 @@ def test_inputs_are_written_only_when_the_whole_gpu_is_held_and_no_gate_opens_be
     bench: BenchWithoutGpu
 ) -> None:
     seen: list[tuple[bool, int]] = []
-    publish, opened = bench.content.publish, bench.page.open_gates
+    publish, opened = bench.content.publish_held, bench.page.open_gates
 
     def held(call: int, which: int) -> bool:
         return bench.page._words[pages.HELD_OFFSET // 8 + pages.HELD_WORDS * call + which] != 0
@@ -249,7 +250,7 @@ def test_inputs_are_written_only_when_the_whole_gpu_is_held_and_no_gate_opens_be
         assert held(through - 2, 1)
         return opened(through)
 
-    bench.content.publish, bench.page.open_gates = publishing, opening  # type: ignore[method-assign,assignment]
+    bench.content.publish_held, bench.page.open_gates = publishing, opening  # type: ignore[method-assign,assignment]
     run(bench, list(range(SLOTS)))
     assert seen == [(True, 0), (True, 2), (True, 4), (True, 6)]
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import ctypes
 import json
 import os
-import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -23,9 +22,11 @@ import pytest
 
 from agentcore.judge import cuda_batches, cuda_region, cuda_runner, cuda_target, gaps
 from agentcore.judge.cuda_batches import BatchTimes
+from agentcore.judge.cuda_copies import Copier, Way
 from agentcore.judge.cuda_region import FlushRegion
 from agentcore.judge.cuda_runner import CudaRunner
 from agentcore.judge.cuda_target import GATE_SOURCE, Calibration, CudaTarget
+from agentcore.judge.device_page import DevicePage
 from agentcore.judge.host_buffers import HostBuffers, SharedMemory
 from agentcore.judge.measurement import Effort, Measurement, Verifier
 from agentcore.judge.session import RunnerFailure
@@ -34,8 +35,8 @@ from agentcore.problems.tensors import InputFactory
 from agentcore.sandbox import Sandbox
 from agentcore.vocabulary import CheckName, CheckStatus, HardwareName, Language
 from tests.judge.conftest import DOUBLE, workload, write_problem
+from tests.judge.fake_libcuda import FAKE, driver_of
 
-FAKE = Path(__file__).resolve().parent / "fakecuda"
 REGION_BYTES, GRID = 1 << 16, 2
 CALIBRATED: dict[str, Calibration] = {}
 """By the first test of this process for all of them: times are not looked at."""
@@ -134,8 +135,9 @@ class HostTarget(CudaTarget):
 
     torch_device = "cpu"
 
-    def __init__(self, gate: Path) -> None:
-        self.hardware, self.index, self.gate = HardwareName.H200, 0, gate
+    def __init__(self, fake_libcuda: Path) -> None:
+        self.hardware, self.index, self.gate = HardwareName.H200, 0, fake_libcuda / "gate.cubin"
+        self.copier = Copier(driver_of(fake_libcuda))
         self.region = cast(Any, Region())
         self._calibrations, self._page = CALIBRATED, None
         self.telemetry = cast(Any, SimpleNamespace(start=lambda: None))
@@ -147,28 +149,10 @@ class HostTarget(CudaTarget):
         return 1.0
 
 
-@pytest.fixture(scope="module")
-def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A directory with the fake libcuda and something to read as its cubin."""
-    compiler = shutil.which("g++")
-    if compiler is None:
-        pytest.skip("g++ is not on this host")
-    root = tmp_path_factory.mktemp("fakecuda")
-    root.chmod(0o755)
-    root.parent.chmod(0o755)
-    subprocess.run(
-        [compiler, "-std=c++17", "-O1", "-shared", "-fPIC", "-pthread", "-Wall", "-Werror", "-Wno-unknown-pragmas",
-         f'-DGATE_SOURCE="{GATE_SOURCE}"', str(FAKE / "libcuda.cpp"), "-o", str(root / "libcuda.so.1")],
-        check=True,
-    )
-    (root / "gate.cubin").write_bytes(b"not read by the fake")
-    return root
-
-
 class Yard:
-    def __init__(self, root: Path, library: Path, sandbox: Sandbox, n: int = 500) -> None:
+    def __init__(self, root: Path, fake_libcuda: Path, sandbox: Sandbox, n: int = 500) -> None:
         self.root, self.sandbox = root, sandbox
-        self.target = HostTarget(library / "gate.cubin")
+        self.target = HostTarget(fake_libcuda)
         problem = load_problem(write_problem(root / "problem", DOUBLE, [workload(axes={"n": n})]))
         self.verifier = Verifier(problem, InputFactory(problem, "cpu"), problem.workloads[0])
 
@@ -186,10 +170,10 @@ class Yard:
 
 @pytest.fixture
 def yard(
-    tmp_path: Path, library: Path, sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, fake_libcuda: Path, sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch
 ) -> Yard:
     tmp_path.chmod(0o755)
-    monkeypatch.setenv("LD_LIBRARY_PATH", str(library))
+    monkeypatch.setenv("LD_LIBRARY_PATH", str(fake_libcuda))
     monkeypatch.setattr("torch.cuda.synchronize", lambda: None)
     for module in (cuda_target, cuda_runner):
         monkeypatch.setattr(module, "CudaBuffers", HostBuffers)
@@ -203,7 +187,7 @@ def yard(
     monkeypatch.setattr(cuda_runner, "REPEAT_SHARE", 0.0)
     monkeypatch.setattr(gaps.Around, "wrong", lambda _self: [])
     monkeypatch.setattr(gaps.Around, "charge", lambda _self: 0.0)
-    return Yard(tmp_path, library, sandbox)
+    return Yard(tmp_path, fake_libcuda, sandbox)
 
 
 def failing(measurement: Measurement) -> set[CheckName]:
@@ -226,11 +210,18 @@ def test_an_honest_kernel_goes_all_the_way_and_every_pass_over_the_region_is_pro
     assert seen and set(seen) == {6}  # two passes for each of three pairs, one batch and the echoes
 
 
+def test_inputs_that_go_by_way_of_the_host_are_those_that_were_drawn(yard: Yard) -> None:
+    yard.target.calibration(yard.sandbox)  # it chooses a way
+    yard.target.copier.way = Way.HOST
+    measurement = yard.measure()
+    assert not failing(measurement) and measurement.method == "gated" and len(measurement.samples_us) == 3
+
+
 @pytest.mark.parametrize("n", [0, 1])
 def test_nothing_and_next_to_nothing_pass(
-    tmp_path: Path, yard: Yard, library: Path, sandbox: Sandbox, n: int
+    tmp_path: Path, yard: Yard, fake_libcuda: Path, sandbox: Sandbox, n: int
 ) -> None:
-    small = Yard(tmp_path / "small", library, sandbox, n)
+    small = Yard(tmp_path / "small", fake_libcuda, sandbox, n)
     measurement = small.measure()
     assert not failing(measurement) and measurement.method == "gated" and len(measurement.samples_us) == 3
 
@@ -279,19 +270,39 @@ def test_a_failing_launch_opens_the_gates_and_says_so(yard: Yard) -> None:
         yard.measure(launched="if (++launches > 4) return 7;")
 
 
-def test_the_judge_works_out_the_same_sums_by_a_kernel_of_its_own(
-    library: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    driver = ctypes.CDLL(str(library / "libcuda.so.1"))
-    monkeypatch.setattr(cuda_region.Driver, "__init__", lambda self: setattr(self, "library", driver))
-    driver.cuInit(0)
+def region_of(fake_libcuda: Path, monkeypatch: pytest.MonkeyPatch, grid: int) -> FlushRegion:
+    """The judge's own flush region over a region in a memory file, nothing loaded yet."""
+    monkeypatch.setattr(cuda_region, "Driver", lambda: driver_of(fake_libcuda))
     made, fake = FlushRegion.__new__(FlushRegion), Region()
     address = ctypes.addressof(ctypes.c_char.from_buffer(fake.memory.mapping))
-    made.device, made.grid, made.nbytes = "cpu", GRID, REGION_BYTES
+    made.device, made.grid, made.nbytes, made.multiprocessors = "cpu", grid, REGION_BYTES, 1
     made.memory = cast(Any, SimpleNamespace(address=address))
-    made.ready(library / "gate.cubin")
-    keys = [0, 1, 2**64 - 1, 0x0123456789ABCDEF]
+    return made
+
+
+def test_the_judge_works_out_the_same_sums_by_a_kernel_of_its_own(
+    fake_libcuda: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = region_of(fake_libcuda, monkeypatch, GRID)
+    made.ready(fake_libcuda / "gate.cubin")
+    keys, fake = [0, 1, 2**64 - 1, 0x0123456789ABCDEF], Region()
     assert made.sums(keys) == fake.sums(keys) and len(set(fake.sums(keys))) == len(keys)
+
+
+def test_a_grid_that_would_wait_for_itself_is_refused_before_it_is_launched(
+    fake_libcuda: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = region_of(fake_libcuda, monkeypatch, 3)
+    with pytest.raises(RuntimeError, match=r"of the 3 blocks .* only 2 are resident"):
+        made.ready(fake_libcuda / "gate.cubin")
+
+
+def test_a_calibration_that_gets_no_answer_says_how_far_it_came(yard: Yard, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cuda_target, "CALIBRATION_S", 0.3)
+    monkeypatch.setattr(yard.target, "_calibrations", {})
+    monkeypatch.setattr(DevicePage, "publish", lambda *_a: 0)  # the grid is never told that the inputs are there
+    with pytest.raises(RuntimeError, match=r"seen: grid there; missing: cache cleared, begin 0, .*behind the pair"):
+        yard.target.calibration(yard.sandbox)
 
 
 @pytest.mark.parametrize(
@@ -306,13 +317,14 @@ def test_the_judge_works_out_the_same_sums_by_a_kernel_of_its_own(
     ],
 )
 def test_the_cases_that_patch_the_runner_still_fit_it(
-    library: Path, case: str, begun: list[bool], changed: dict[str, Any]
+    fake_libcuda: Path, case: str, begun: list[bool], changed: dict[str, Any]
 ) -> None:
     """One that no longer does would be an honest kernel, and be caught at nothing."""
     source = GATE_SOURCE.parents[2] / "tests" / "hacks" / "cuda" / f"{case}.cu"
     done = subprocess.run(
         [sys.executable, str(FAKE / "meddled.py"), str(GATE_SOURCE.parent / "runner"), str(source)],
-        env={**os.environ, "LD_LIBRARY_PATH": str(library)}, capture_output=True, text=True, timeout=60, check=False,
+        env={**os.environ, "LD_LIBRARY_PATH": str(fake_libcuda)}, capture_output=True, text=True, timeout=60,
+        check=False,
     )
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout) == {

@@ -103,6 +103,7 @@ class DeviceTarget:
 
     def _load_kernels(self) -> None:
         """Run every kernel of ours once, behind no gate: loading one may wait for the device."""
+        self._synchronize()  # memory was cleared on another stream than kernels run on
         launches, functions, outputs = _CallLaunches(self, 0, threshold=0), self.functions, Outputs()
         touched, _alive = packed(c_void_p(self.sink), c_ulonglong(1))
         self.driver.launch(functions["ky_gate"], 1, 1, self.stream, launches.gate)

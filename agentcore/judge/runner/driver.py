@@ -87,6 +87,14 @@ class Driver:
             found[name] = function
         return found
 
+    def resident_blocks(self, function: c_void_p, block: int) -> int:
+        """How many blocks of so many threads a multiprocessor holds at a time."""
+        blocks = c_int()
+        self.call(
+            "cuOccupancyMaxActiveBlocksPerMultiprocessor", byref(blocks), function, c_int(block), c_size_t(0)
+        )
+        return blocks.value
+
     def event(self) -> c_void_p:
         event = c_void_p()
         self.call("cuEventCreate", byref(event), c_uint(0))

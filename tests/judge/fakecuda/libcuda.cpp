@@ -19,7 +19,8 @@
 
 namespace {
 
-enum { SUCCESS = 0, INVALID_VALUE = 1, NOT_INITIALIZED = 3, INVALID_CONTEXT = 201, INVALID_HANDLE = 400, NOT_FOUND = 500 };
+enum { SUCCESS = 0, INVALID_VALUE = 1, NOT_INITIALIZED = 3, INVALID_CONTEXT = 201, INVALID_HANDLE = 400, NOT_FOUND = 500,
+       NOT_READY = 600, NOT_SUPPORTED = 801 };
 
 struct Stream {
     std::mutex lock;
@@ -108,6 +109,23 @@ int cuStreamCreate(void** stream, unsigned flags) {
     *stream = streams.back();
     return SUCCESS;
 }
+int cuCtxGetCurrent(void** context) {
+    *context = current ? &device_context : nullptr;
+    return SUCCESS;
+}
+int cuCtxResetPersistingL2Cache() {
+    if (const char* us = std::getenv("FAKE_RESET_US")) usleep(static_cast<unsigned>(std::atoi(us)));
+    return current ? SUCCESS : INVALID_CONTEXT;
+}
+int cuStreamSynchronize(void* stream) {
+    static_cast<Stream*>(stream)->wait();
+    return SUCCESS;
+}
+int cuStreamQuery(void* stream) {
+    auto* s = static_cast<Stream*>(stream);
+    std::unique_lock held(s->lock);
+    return s->queue.empty() && !s->busy ? SUCCESS : NOT_READY;
+}
 int cuCtxSynchronize() {
     for (Stream* each : streams) each->wait();
     return SUCCESS;
@@ -178,6 +196,40 @@ int cuMemsetD8_v2(unsigned long long address, unsigned char value, size_t count)
     return SUCCESS;
 }
 
+// -- copies: how long one kind takes is what the environment says ----------------------------------------------------
+static int copying(const char* slowness, void* to, const void* from, size_t count, void* stream) {
+    if (!stream || !to || !from || !count) return INVALID_VALUE;
+    static_cast<Stream*>(stream)->push([=] {
+        if (const char* us = std::getenv(slowness)) usleep(static_cast<unsigned>(std::atoi(us)));
+        std::memcpy(to, from, count);
+    });
+    return SUCCESS;
+}
+int cuMemcpyDtoDAsync_v2(unsigned long long to, unsigned long long from, size_t count, void* stream) {
+    return copying("FAKE_PLAIN_US", reinterpret_cast<void*>(to), reinterpret_cast<void*>(from), count, stream);
+}
+int cuMemcpyHtoDAsync_v2(unsigned long long to, const void* from, size_t count, void* stream) {
+    return copying("FAKE_HOST_US", reinterpret_cast<void*>(to), from, count, stream);
+}
+int cuMemcpyDtoHAsync_v2(void* to, unsigned long long from, size_t count, void* stream) {
+    return copying("FAKE_HOST_US", to, reinterpret_cast<void*>(from), count, stream);
+}
+struct CopyAttributes {
+    int order, source_type, source_id, target_type, target_id;
+    unsigned flags;
+};
+int cuMemcpyBatchAsync_v2(unsigned long long* to, unsigned long long* from, size_t* sizes, size_t count,
+                          CopyAttributes* attributes, size_t* first, size_t kinds, void* stream) {
+    if (std::getenv("FAKE_ENGINE_REFUSES")) return NOT_SUPPORTED;
+    if (!count || kinds != 1 || *first || attributes->order != 1 || attributes->flags != 1) return INVALID_VALUE;
+    for (size_t i = 0; i < count; ++i) {
+        const int code = copying("FAKE_ENGINE_US", reinterpret_cast<void*>(to[i]), reinterpret_cast<void*>(from[i]),
+                                 sizes[i], stream);
+        if (code) return code;
+    }
+    return SUCCESS;
+}
+
 // -- kernels and events ----------------------------------------------------------------------------------------------
 int cuModuleLoadData(void** module, const void* image) {
     *module = &module_here;
@@ -189,6 +241,10 @@ int cuModuleGetFunction(void** function, void* module, const char* name) {
     if (found == kernels.end()) return NOT_FOUND;
     *function = &found->second;
     return SUCCESS;
+}
+int cuOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, void* function, int block, size_t shared) {
+    *blocks = 2048 / block;
+    return function && block > 0 && block <= 1024 && !shared ? SUCCESS : INVALID_VALUE;
 }
 int cuLaunchKernel(void* function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
                    unsigned shared, void* stream, void** parameters, void** extra) {
