@@ -112,6 +112,7 @@ class CudaTarget:
     def finish_writing(self) -> None:
         """Wait for what the judge has begun; then no line of the L2 is kept longer than others, whoever asked."""
         torch.cuda.synchronize()
+        self.copier.wait()
         self.copier.reset()
 
     def finish_held(self) -> None:

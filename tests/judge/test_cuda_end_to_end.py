@@ -142,8 +142,11 @@ class HostTarget(CudaTarget):
         self._calibrations, self._page = CALIBRATED, None
         self.telemetry = cast(Any, SimpleNamespace(start=lambda: None))
 
-    def flush(self) -> None: ...
-    def finish_writing(self) -> None: ...
+    def flush(self) -> None:
+        self.finish_writing()
+
+    def finish_writing(self) -> None:
+        self.copier.wait()
 
     def canary_us(self) -> float:
         return 1.0
