@@ -18,6 +18,7 @@ class Needed:
     elements: dict[str, int] = field(default_factory=dict)
     flops: dict[str, int] = field(default_factory=dict)
     skipped: bool = False
+    reordered: bool = False
 
 
 def needed(outputs: Iterable[Value], policy: Policy) -> Needed:
@@ -74,7 +75,9 @@ def _follow(outputs: list[Value], found: Needed) -> dict[str, int]:
         if masks.is_empty(wanted):
             continue
         product = value.product
-        if product is not None:
+        if product is not None and product.avoidable:
+            found.reordered = True
+        elif product is not None:
             flops = product.flops(wanted)
             if flops:
                 into = masked if product.skippable else found.flops

@@ -129,25 +129,9 @@ def _index(call: Call) -> list[Edge]:
     """Advanced indexing. Boolean indices stand for the positions they name."""
     value = call.value(call.args[0])
     given = list(call.args[1])
-    kept: dict[int, torch.Tensor] = {}
-    axis, known = 0, True
-    for index in given:
-        if index is None:
-            axis += 1
-            continue
-        content = _indices(call, index)
-        if content is None:
-            known = False
-            axis += index.dim() if index.dtype in (torch.bool, torch.uint8) else 1
-        elif content.dtype in (torch.bool, torch.uint8):
-            for positions in content.nonzero(as_tuple=True):
-                kept[axis] = positions
-                axis += 1
-        else:
-            kept[axis] = content
-            axis += 1
+    kept, unclear = _kept(call, given)
     edges = _index_operands(call, given)
-    if not known:
+    if unclear:
         return [(value, lambda d: call.policy.unreachable(value.shape)), *edges]
     if len(kept) == 1:
         dim, index = next(iter(kept.items()))
@@ -251,11 +235,7 @@ def _whole_if_any(value: Value) -> Edge:
 
 def _first_rows(index: torch.Tensor, dim: int, rank: int) -> Mask:
     """Of rows written to one place several times only one counts."""
-    flat = index.reshape(-1)
-    unique, inverse = torch.unique(flat, return_inverse=True)
-    first = torch.zeros(flat.numel(), dtype=torch.bool)
-    seen = torch.full((unique.numel(),), flat.numel()).scatter_reduce(0, inverse, torch.arange(flat.numel()), "amin")
-    first[seen] = True
+    first = _first_writers([index.reshape(-1).long()], [0])
     return first.reshape([-1 if x == dim else 1 for x in range(rank)])
 
 
@@ -264,45 +244,85 @@ def _index_put(call: Call) -> list[Edge]:
     value, given = call.value(call.args[0]), list(call.args[1])
     source = call.value(call.args[2])
     adds = bool(call.argument("accumulate", False))
-    contents = [None if i is None else _indices(call, i) for i in given]
-    unclear = [i for i, c in zip(given, contents, strict=True) if i is not None and c is None]
-    unknown = bool(unclear)
-    masked = unknown and all(i.dtype == torch.bool and not call.value(i).routed for i in unclear)
-    hidden_before = behind_content(call, value.shape) if masked else lambda d: d
+    kept, unclear = _kept(call, given)
+    masked = bool(unclear) and all(i.dtype == torch.bool and not call.value(i).routed for i in unclear)
+    hidden_before = behind_content(call, value.shape) if masked else None
+    dims = sorted(kept)
+    index_shape = masks.broadcast(*(kept[x].shape for x in dims))
+    positions = [_positions(kept[x], value.shape[x]).expand(index_shape) for x in dims]
 
     def key() -> tuple[torch.Tensor | slice, ...]:
-        return tuple(slice(None) if c is None else c.long() if c.dtype == torch.int32 else c for c in contents)
+        return tuple(positions[dims.index(x)] if x in kept else slice(None) for x in range(len(value.shape)))
 
     def before(d: Mask) -> Mask | None:
         if adds:
             return d
-        if unknown and masked:
+        if hidden_before is not None:
             return hidden_before(d)
-        if unknown or math.prod(value.shape) > masks.LIMIT:
+        sizes = [n if x in kept else 1 for x, n in enumerate(value.shape)]
+        if unclear or math.prod(sizes) > masks.LIMIT:
             return call.policy.unreachable(value.shape)
-        left = d.clone()
-        left[key()] = False
-        return left
+        covered = torch.zeros(sizes, dtype=torch.bool)
+        covered[key()] = True
+        return masks.without(d, covered.expand(value.shape))
 
     def written(d: Mask) -> Mask | None:
-        if unknown:
+        if unclear:
             if adds and masks.count(d) == d.numel():
                 return masks.everything(source.shape)
             return call.policy.unreachable(source.shape)
-        if d.numel() > masks.LIMIT:
+        small = masks.compact(d)
+        wide = small.expand([n if x in kept else small.shape[x] for x, n in enumerate(value.shape)])
+        if wide.numel() > masks.LIMIT:
             return None
-        got = d[key()]
-        if not adds and source.shape == tuple(got.shape) and source.shape:
-            # Of what is written to one place several times only one counts: mark the places, take one writer each.
-            owner = torch.full(value.shape, -1, dtype=torch.int64) if d.numel() * 8 <= masks.LIMIT else None
-            if owner is None:
-                return None
-            numbers = torch.arange(got.numel()).reshape(got.shape)
-            owner[key()] = numbers
-            got = got & (owner[key()] == numbers)
-        return masks.unbroadcast(got, source.shape)
+        got = wide[key()]
+        place = _place(kept)
+        rest = [n for x, n in enumerate(value.shape) if x not in kept]
+        shape = [*rest[:place], *index_shape, *rest[place:]]
+        if not adds:
+            # Of what is written to one place several times only one counts.
+            first = _first_writers(positions, [value.shape[x] for x in dims])
+            got = got & first.reshape([*[1] * place, *first.shape, *[1] * (len(rest) - place)])
+        return masks.unbroadcast(got.expand(shape), source.shape)
 
     return [(value, before), (source, written), *_index_operands(call, given)]
+
+
+def _first_writers(positions: Sequence[torch.Tensor], sizes: Sequence[int]) -> Mask:
+    """Which entries of an index are the first that name their place."""
+    flat = torch.zeros_like(positions[0])
+    for position, size in zip(positions, sizes, strict=True):
+        flat = flat * size + position
+    numbers = torch.arange(flat.numel())
+    unique, inverse = torch.unique(flat.reshape(-1), return_inverse=True)
+    first = torch.full((unique.numel(),), flat.numel()).scatter_reduce(0, inverse, numbers, "amin")
+    return (first[inverse] == numbers).reshape(flat.shape)
+
+
+def _kept(
+    call: Call, given: Sequence[torch.Tensor | None]
+) -> tuple[dict[int, torch.Tensor], list[torch.Tensor]]:
+    """The positions named along each indexed dimension (booleans spelled out), and the indices that are not known."""
+    kept: dict[int, torch.Tensor] = {}
+    unclear: list[torch.Tensor] = []
+    axis = 0
+    for index in given:
+        if index is None:
+            axis += 1
+            continue
+        content = _indices(call, index)
+        is_mask = index.dtype in (torch.bool, torch.uint8)
+        if content is None:
+            unclear.append(index)
+            axis += index.dim() if is_mask else 1
+        elif is_mask:
+            for found in content.nonzero(as_tuple=True):
+                kept[axis] = found
+                axis += 1
+        else:
+            kept[axis] = content
+            axis += 1
+    return kept, unclear
 
 
 @rule("slice_scatter", "select_scatter")

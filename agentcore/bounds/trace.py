@@ -53,6 +53,12 @@ _PLAIN = frozenset(
     ["add", "sub", "mul", "div", "exp", "exp2", "log", "cos", "sin", "tanh", "sigmoid", "neg", "abs", "sqrt", "rsqrt",
      "relu", "silu", "gelu", "maximum", "minimum", "reciprocal", "erf", "rsub", "softplus"]
 )  # fmt: skip
+_LINEAR = frozenset(
+    ["_to_copy", "clone", "copy", "contiguous", "_unsafe_view", "mul", "div", "neg", "add", "sub", "rsub", "where",
+     "masked_fill", "tril", "triu", "cat", "stack", "sum", "mean", "cumsum", "constant_pad_nd", "flip", "index_select"]
+)  # fmt: skip
+"""Operations that are linear in a product that reaches them (masked_fill and where: for what they keep)."""
+
 _SHAPED_BY_CONTENT = frozenset(
     ["nonzero", "unique", "_unique2", "masked_select", "unique_consecutive", "unique_dim", "bincount"]
 )
@@ -183,6 +189,7 @@ class Trace(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's is u
             len(self.values), step.out_shape, tensor.dtype if tensor is not None else value.dtype, origin,
             edges=((value, step.backward),) if value.from_input else (), known=known, from_input=value.from_input,
             routed=value.routed, maybe_zero=value.maybe_zero, maybe_excluded=value.maybe_excluded,
+            chained=value.chained, entangled=value.entangled,
         )  # fmt: skip
         if known is None:
             made.zero, made.excluded = self._through(step, value.zero), self._through(step, value.excluded)
@@ -416,14 +423,13 @@ class Trace(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's is u
         if not whole.from_input:
             value.origin = part.origin
         self.values.append(value)
-        if covered is not None and part.known is None and masks.stored(covered) <= 1 << 16:
+        if covered is not None and part.known is None and (whole.zero is not None or whole.excluded is not None):
             self._merge_facts(value, whole, step, part, covered)
         return value
 
     @staticmethod
     def _merge_facts(value: Value, whole: Value, step: Step, part: Value, covered: Mask) -> None:
         for fact in ("zero", "excluded"):
-            whole.learn()
             old = masks.without(getattr(whole, fact), covered)
             new = getattr(part, fact)
             if new is not None:
@@ -431,6 +437,24 @@ class Trace(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's is u
             setattr(value, fact, masks.union(old, new))
 
     # ---- recording
+
+    @staticmethod
+    def _chain(call: Call, value: Value, operands: list[Value]) -> None:
+        """Mark batched products that reach another product unchanged but for linear steps.
+
+        (A B) C may be computed as A (B C), and under a causal mask as a recurrence: linear attention and state-space
+        layers do. Which is cheaper is the kernel's choice, so the first product is not counted.
+        """
+        if value.product is not None:
+            for operand in operands:
+                for product in operand.chained:
+                    product.avoidable = True
+            value.chained = (value.product,) if value.product.skippable else ()
+            return
+        value.entangled = any(o.entangled or (o.chained and call.name not in _LINEAR) for o in operands)
+        # Weighting by what is no linear image of a product itself (a softmax) ties the two orders together.
+        if call.name in _LINEAR and not value.entangled:
+            value.chained = tuple(dict.fromkeys(p for o in operands for p in o.chained))[:16]
 
     def _record(self, operation: _Operation, call: Call, computed: bool) -> Value:
         value = self._draft(operation, call, computed and not self.real)
@@ -462,9 +486,11 @@ class Trace(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's is u
         edges = operation.rule(call)
         operands = [call.value(t) for t in call.tensors]
         origin: str | None = None
-        if call.name in _SAME_VALUES:
+        if call.name in _SAME_VALUES or not call.out.dtype.is_floating_point:
             for operand in operands:
                 origin = narrower(origin, operand.origin)
+        if _is_four_bits(call):
+            origin = "fp4"
         # What has been rounded to a narrower type is exact there.
         origin = narrower(origin, origin_of(call.out.dtype))
         value = self._new(
@@ -474,6 +500,7 @@ class Trace(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's is u
         value.settled = all(o.known is not None for o in operands)
         value.product = products.product_of(call)
         value.routed = _is_routed(operation, call, operands)
+        self._chain(call, value, operands)
         if not computed:
             conclude(call, value)
         return value
@@ -546,6 +573,20 @@ def _same_geometry(call: Call) -> torch.Tensor | None:
     if not dtype.is_floating_point or any(t.dtype != dtype or not t.is_contiguous() for t in tensors):
         return None
     return torch.empty(masks.broadcast(*(t.shape for t in tensors)), dtype=dtype, device="meta")
+
+
+def _is_four_bits(call: Call) -> bool:
+    """Whether the integers that result are codes of four bits (an unpacked half byte, one of sixteen buckets)."""
+    if call.out.dtype.is_floating_point or call.out.dtype == torch.bool:
+        return False
+    numbers = [a for a in call.args[1:] if isinstance(a, int) and not isinstance(a, bool)]
+    if call.name in ("bitwise_and", "__and__", "remainder"):
+        return bool(numbers) and numbers[0] <= 16
+    if call.name in ("bitwise_right_shift", "__rshift__", "floor_divide"):
+        return call.args[0].dtype.itemsize == 1 and bool(numbers) and numbers[0] >= 4
+    if call.name == "bucketize":
+        return isinstance(call.args[1], torch.Tensor) and call.args[1].numel() <= 16
+    return call.name == "searchsorted" and call.args[0].numel() <= 16
 
 
 def _is_random_data(tensor: torch.Tensor, call: Call) -> bool:

@@ -29,11 +29,13 @@ class Product:
     """Multiply-adds of one operation. ``flops`` gives two per multiply-add that the wanted outputs need.
 
     ``skippable``: a batched product, of which a kernel may skip what a mask made from content leaves out.
+    ``avoidable``: it only feeds another product, so that the two may be taken in another order.
     """
 
     flops: Callable[[Mask], int]
     origin: str
     skippable: bool = False
+    avoidable: bool = False
 
 
 Edge = tuple["Value", Callable[[Mask], Mask | None]]
@@ -48,7 +50,7 @@ class Value:
     operands is known. ``from_input``: an input had a part in it. ``routed``: made from indices that float content
     decides, so that any of it may turn out zero or false. ``zero`` and ``excluded``: elements known to be zero, or so
     negative that a softmax ignores them; ``maybe_zero`` and ``maybe_excluded``: a mask made from content may make any
-    of them so.
+    of them so. ``chained``: the batched products it is a linear image of; ``entangled``: more than that of a product.
     """
 
     order: int
@@ -65,6 +67,8 @@ class Value:
     maybe_excluded: bool = False
     source: str | None = None
     product: Product | None = None
+    chained: tuple[Product, ...] = ()
+    entangled: bool = False
     settled: bool = False
     looked_at: bool = False
 
