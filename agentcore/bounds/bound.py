@@ -64,15 +64,21 @@ def bound_from_work(
     assumptions = list(work.notes)
     read, written = sum(work.input_bytes.values()), sum(work.output_bytes.values())
     resource_us: dict[str, float] = {}
+    sources: dict[str, str] = {}
+    ceilings: dict[str, float] = {}
     if hardware.is_gpu:
-        rates = {name: rate.value for name, rate in rate_table(hardware).rates(profile).items()}
-        moved = work.input_bytes | work.output_bytes
         table = rate_table(hardware)
+        profile = profile or table.default_profile
+        peaks = table.rates(profile)
+        rates = {name: rate.value for name, rate in peaks.items()}
+        sources = {name: rate.described for name, rate in peaks.items()}
+        ceilings = {name: rate.value for name, rate in table.ceilings.items()}
+        moved = work.input_bytes | work.output_bytes
         cache = table.deferred_write_bytes.value
         resource_us["memory"] = (read + max(0, written - cache)) / rates["memory"] * 1e6
         resource_us["l2"] = (read + written) / rates["l2"] * 1e6
         assumptions.append(
-            f"peak rates, {profile or table.default_profile} clocks; every needed input byte comes from memory once;"
+            f"peak rates, {profile} clocks; every needed input byte comes from memory once;"
             " every output byte is written once"
             + (f", at most {cache / 1e6:.0f} MB of them still in L2 at the end" if cache else "")
         )
@@ -81,6 +87,12 @@ def bound_from_work(
             raise ValueError("the CPU's bound needs cpu_rates; measure them with calibrate_cpu")
         moved = dict(work.input_bytes)
         rates = _cpu_rate_table(cpu_rates, read)
+        profile = "measured"
+        sources = dict.fromkeys(
+            rates, f"measured on this host at {cpu_rates.measured_at:%Y-%m-%d %H:%M} UTC, {cpu_rates.threads} threads,"
+            f" raised by {_CPU_MARGIN - 1:.0%}"
+        )  # fmt: skip
+        ceilings = {name: rate / _CPU_MARGIN for name, rate in rates.items()}
         resource_us["memory"] = read / rates["memory"] * 1e6
         assumptions.append(
             f"CPU rates measured on this host with {cpu_rates.threads} threads, raised by {_CPU_MARGIN - 1:.0%};"
@@ -89,6 +101,7 @@ def bound_from_work(
     flops = _by_unit(problem, workload, work.flops, rates, assumptions)
     resource_us["products"] = sum(amount / rates[unit] for unit, amount in flops.items()) * 1e6
     limiter = max(resource_us, key=lambda name: resource_us[name])
+    used = [name for name in rates if name in resource_us or name in flops]
     return BoundRecord(
         t_sol_us=max(resource_us[limiter], _FLOOR_US),
         limiter=limiter,
@@ -96,7 +109,10 @@ def bound_from_work(
         flops=flops,
         bytes_moved=moved,
         resource_us=resource_us,
-        rates={name: rate for name, rate in rates.items() if name in resource_us or name in flops},
+        rates={name: rates[name] for name in used},
+        rate_sources={name: sources[name] for name in used},
+        ceilings={name: ceilings[name] for name in used if name in ceilings},
+        profile=profile or "",
         assumptions=assumptions,
     )
 

@@ -20,6 +20,12 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     bounds.add_argument("path", type=Path, metavar="PATH")
     bounds.add_argument("--hardware", type=HardwareName, choices=list(HardwareName), required=True)
     bounds.add_argument("--profile", help="a GPU's clock regime, such as sol-execbench for the b200")
+    bounds.add_argument(
+        "--compare", action="store_true", help="set them beside the bounds published with the problems, with causes"
+    )
+    bounds.add_argument(
+        "--records", type=Path, metavar="DIR", help="with --compare: also beside the times in the results below DIR"
+    )
     bounds.add_argument("--heldout", action="store_true", help="the held-out workloads as well")
     bounds.add_argument("--json", type=Path, metavar="OUT", help="write every number to OUT; - is standard output")
     bounds.add_argument("--cache-dir", type=Path, default=None, help="where the CPU's measured rates are kept")
@@ -55,6 +61,10 @@ def _bounds(arguments: argparse.Namespace) -> int:
         print(f"{arguments.path}: no definition.json at or below it", file=sys.stderr)
         return 2
     hardware: HardwareName = arguments.hardware
+    if arguments.compare:
+        from agentcore.bounds.report import report
+
+        return report(directories, hardware, arguments)
     quiet = str(arguments.json) == "-"
     rows: list[dict[str, Any]] = []
     unavailable = 0

@@ -74,10 +74,12 @@ def conclude(call: Call, value: Value) -> None:
         if first.zero is not None:
             shown = masks.reshape(first.zero, shape)
             value.zero = masks.everything(shape) if shown is None else shown
-    elif name in ("mm", "bmm") and first.zero is not None:
-        rows = masks.any_along(masks.complement(first.zero, first.shape), [-1], keepdim=True)
-        if not masks.is_everything(rows):
-            value.zero = masks.complement(rows.expand(shape), shape)
+    elif name in ("mm", "bmm"):
+        value.zero = _empty_rows(operands, shape)
+    elif name in _MOVES:
+        value.zero, value.excluded = _moved(call, first.zero, padding=True), _moved(call, first.excluded)
+    elif name == "cumsum" and first.zero is not None and first.zero.numel() <= masks.LIMIT:
+        value.zero = first.zero.to(torch.uint8).cummin(call.args[1]).values.bool()
 
 
 def _maybe(call: Call, value: Value, operands: list[Value]) -> None:
@@ -94,6 +96,34 @@ def _maybe(call: Call, value: Value, operands: list[Value]) -> None:
         value.maybe_zero = low
     elif name == "_softmax_backward_data":
         value.maybe_zero = zero
+
+
+_MOVES = frozenset(["constant_pad_nd", "flip", "roll", "repeat", "index_select"])
+
+
+def _moved(call: Call, mask: Mask | None, padding: bool = False) -> Mask | None:
+    """A mask of the first operand, moved as the operation moves elements; ``padding``: with the zeros around it."""
+    if mask is None or max(mask.numel(), call.out.numel()) > masks.LIMIT:
+        return None
+    args = list(call.args[1:])
+    if call.name == "constant_pad_nd":
+        return torch.constant_pad_nd(mask, args[0], padding and not (len(args) > 1 and args[1]))
+    if call.name == "index_select":
+        known = call.value(args[1]).known
+        return None if known is None else mask.index_select(args[0], known)
+    moved: Mask = call.func(mask, *args, **call.kwargs)
+    return moved
+
+
+def _empty_rows(operands: list[Value], shape: tuple[int, ...]) -> Mask | None:
+    """Where a product is zero because the row of the left or the column of the right factor is."""
+    zero: Mask | None = None
+    for value, dim in zip(operands[:2], (-1, -2), strict=True):
+        if value.zero is not None:
+            kept = masks.any_along(masks.complement(value.zero, value.shape), [dim], keepdim=True)
+            if not masks.is_everything(kept):
+                zero = masks.union(zero, masks.complement(kept, kept.shape).expand(shape))
+    return zero
 
 
 _MAKERS = frozenset(["masked_fill", "where", "tril", "triu"])

@@ -206,7 +206,7 @@ def _scatter(call: Call) -> list[Edge]:
             small = masks.compact(d)
             picked = small if small.shape[dim] == 1 else small.index_select(dim, kept.long().reshape(-1))
             full = picked.expand([*d.shape[:dim], kept.numel(), *d.shape[dim + 1 :]])
-            return masks.intersection(full, None if adds else _first_rows(kept, dim, full.dim())) if not adds else full
+            return masks.intersection(full, None if adds else _sole_rows(kept, dim, full.dim())) if not adds else full
         if d.numel() > masks.LIMIT:
             return None
         got = d.gather(dim, kept.long())
@@ -233,9 +233,9 @@ def _whole_if_any(value: Value) -> Edge:
     return value, lambda d: None if masks.is_empty(d) else masks.everything(value.shape)
 
 
-def _first_rows(index: torch.Tensor, dim: int, rank: int) -> Mask:
-    """Of rows written to one place several times only one counts."""
-    first = _first_writers([index.reshape(-1).long()], [0])
+def _sole_rows(index: torch.Tensor, dim: int, rank: int) -> Mask:
+    """The rows that alone are written to their place."""
+    first = _sole_writers([index.reshape(-1).long()], [0])
     return first.reshape([-1 if x == dim else 1 for x in range(rank)])
 
 
@@ -280,23 +280,22 @@ def _index_put(call: Call) -> list[Edge]:
         rest = [n for x, n in enumerate(value.shape) if x not in kept]
         shape = [*rest[:place], *index_shape, *rest[place:]]
         if not adds:
-            # Of what is written to one place several times only one counts.
-            first = _first_writers(positions, [value.shape[x] for x in dims])
+            # Of what is written to one place several times one counts, and which one is not defined: none is counted.
+            first = _sole_writers(positions, [value.shape[x] for x in dims])
             got = got & first.reshape([*[1] * place, *first.shape, *[1] * (len(rest) - place)])
         return masks.unbroadcast(got.expand(shape), source.shape)
 
     return [(value, before), (source, written), *_index_operands(call, given)]
 
 
-def _first_writers(positions: Sequence[torch.Tensor], sizes: Sequence[int]) -> Mask:
-    """Which entries of an index are the first that name their place."""
+def _sole_writers(positions: Sequence[torch.Tensor], sizes: Sequence[int]) -> Mask:
+    """Which entries of an index are the only ones that name their place."""
     flat = torch.zeros_like(positions[0])
     for position, size in zip(positions, sizes, strict=True):
         flat = flat * size + position
-    numbers = torch.arange(flat.numel())
-    unique, inverse = torch.unique(flat.reshape(-1), return_inverse=True)
-    first = torch.full((unique.numel(),), flat.numel()).scatter_reduce(0, inverse, numbers, "amin")
-    return (first[inverse] == numbers).reshape(flat.shape)
+    _, inverse, times = torch.unique(flat.reshape(-1), return_inverse=True, return_counts=True)
+    sole: Mask = (times[inverse] == 1).reshape(flat.shape)
+    return sole
 
 
 def _kept(

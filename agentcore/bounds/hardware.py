@@ -1,5 +1,11 @@
 """Peak rates of each GPU class, with the clock and the source of every number. Packaged data, no measurement.
 
+To add a class of GPU: a name in ``agentcore.vocabulary.HardwareName`` (with its ``arch``) and a table of that name in
+``hardware.json`` beside this file. A table has at least one profile (a clock regime) with the rates ``memory`` and
+``l2`` in byte/s and those of fp4, fp8, half, tf32, fp32 and fp64 that the device has, in dense FLOP/s; each states its
+source and, where it depends on one, its clock. Rates are peaks: nothing may ever be measured above them. What was
+measured at best goes under ``ceilings``, by the same names; bounds show it and never use it.
+
 The CPU's rates are measured on the host instead: see ``agentcore.bounds.cpu``.
 """
 
@@ -24,6 +30,11 @@ class Rate(BaseModel):
     source: str
     clock_mhz: int | None = None
 
+    @property
+    def described(self) -> str:
+        """The source, with the clock where the rate depends on one."""
+        return f"{self.source} (at {self.clock_mhz} MHz)" if self.clock_mhz else self.source
+
 
 class Size(BaseModel):
     """A number of bytes, with its source."""
@@ -35,13 +46,17 @@ class Size(BaseModel):
 
 
 class RateTable(BaseModel):
-    """What a class of GPU can do at best. A profile is a set of rates under one clock regime."""
+    """What a class of GPU can do at best. A profile is a set of rates under one clock regime.
+
+    ``ceilings`` are the best rates measured on such a device, for information.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     device: str
     default_profile: str
     deferred_write_bytes: Size
+    ceilings: dict[str, Rate] = {}
     profiles: dict[str, dict[str, Rate]]
 
     def rates(self, profile: str | None = None) -> dict[str, Rate]:

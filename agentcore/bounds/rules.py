@@ -193,6 +193,8 @@ def _rows(call: Call) -> list[Edge]:
         value.learn()
         spared = value.excluded if "softmax" in call.name else None
         axis = dim % out_rank if out_rank else 0
+        if spared is not None:
+            spared = masks.union(spared, _alone(spared, axis))
 
         def needed(d: Mask, value: Value = value, spared: Mask | None = spared, axis: int = axis) -> Mask | None:
             if d.dim():
@@ -201,6 +203,15 @@ def _rows(call: Call) -> list[Edge]:
 
         edges.append((value, needed))
     return edges
+
+
+def _alone(excluded: Mask, axis: int) -> Mask | None:
+    """The rows of which a softmax weighs one element at most: it is 1, whatever it was."""
+    weighed = masks.compact(masks.complement(excluded, excluded.shape))
+    if weighed.shape[axis] == 1 != excluded.shape[axis]:
+        return None
+    alone = weighed.sum(axis, keepdim=True, dtype=torch.int32) <= 1
+    return alone.expand(excluded.shape)
 
 
 @rule("cumsum")

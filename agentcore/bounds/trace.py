@@ -423,6 +423,8 @@ class Trace(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's is u
         if not whole.from_input:
             value.origin = part.origin
         self.values.append(value)
+        if part.known is None:
+            whole.learn()
         if covered is not None and part.known is None and (whole.zero is not None or whole.excluded is not None):
             self._merge_facts(value, whole, step, part, covered)
         return value

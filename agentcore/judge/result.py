@@ -72,6 +72,10 @@ class BoundRecord(Record):
     bytes_moved: dict[str, int] = Field(default_factory=dict)
     resource_us: dict[str, float] = Field(default_factory=dict)
     rates: dict[str, float] = Field(default_factory=dict)
+    rate_sources: dict[str, str] = Field(default_factory=dict)
+    ceilings: dict[str, float] = Field(default_factory=dict)
+    """The best rates measured on such a device, for information: the bound uses ``rates`` alone."""
+    profile: str = ""
     assumptions: list[str] = Field(default_factory=list)
 
 

@@ -147,7 +147,8 @@ class InputFactory:
         random.seed(seed)
         np.random.seed(seed % (1 << 32))  # the legacy state is what published generators use
         with torch.no_grad():
-            made = self._custom(dict(plan.axes_and_scalars), torch.device("cpu") if self.device.type == "meta" else self.device)
+            device = torch.device("cpu") if self.device.type == "meta" else self.device
+            made = self._custom(dict(plan.axes_and_scalars), device)
         if not isinstance(made, Mapping):
             raise self._error(
                 f"{self._custom.__name__}() returned {type(made).__name__}; expected a dict of inputs by name"

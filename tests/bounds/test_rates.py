@@ -25,6 +25,14 @@ def test_every_rate_has_a_source_and_wider_units_are_slower(hardware: HardwareNa
         assert rates["l2"].value > rates["memory"].value
 
 
+@pytest.mark.parametrize("hardware", GPUS)
+def test_no_measured_ceiling_is_above_its_peak(hardware: HardwareName) -> None:
+    table = rate_table(hardware)
+    for name, ceiling in table.ceilings.items():
+        assert ceiling.source.startswith("measured")
+        assert all(ceiling.value <= rates[name].value for rates in table.profiles.values())
+
+
 def test_an_unknown_profile_names_the_known_ones() -> None:
     with pytest.raises(KeyError, match="boost, sol-execbench"):
         rate_table(HardwareName.B200).rates("overclocked")

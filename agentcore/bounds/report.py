@@ -1,0 +1,127 @@
+"""``kernelyard bounds PATH --compare``: bounds beside published ones and recorded times, with causes."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from agentcore.bounds.bound import bound_from_work
+from agentcore.bounds.cache import cached_count
+from agentcore.bounds.compare import Comparison, Headroom, compare, recorded_times, summary
+from agentcore.bounds.count import BoundUnavailable
+from agentcore.bounds.cpu import calibrate_cpu, default_cache_dir
+from agentcore.judge.result import BoundRecord
+from agentcore.problems.loading import load_problem
+from agentcore.problems.official import official_of
+from agentcore.problems.tensors import InputFactory
+from agentcore.vocabulary import HardwareName
+
+
+def report(directories: Sequence[Path], hardware: HardwareName, arguments: argparse.Namespace) -> int:
+    """Print the comparison, and write it where ``--json`` says. 1 where a bound is missing or above a measured time.
+
+    Published bounds are for a B200 at the clocks of its ``sol-execbench`` profile: used unless another is named.
+    """
+    profile = arguments.profile or ("sol-execbench" if hardware is HardwareName.B200 else None)
+    quiet = str(arguments.json) == "-"
+    rates = None if hardware.is_gpu else calibrate_cpu(arguments.cache_dir or default_cache_dir())
+    comparisons: list[Comparison] = []
+    headroom: list[Headroom] = []
+    unavailable: list[str] = []
+    times = list(recorded_times(arguments.records, hardware)) if arguments.records else []
+    for directory in directories:
+        problem = load_problem(directory)
+        official = official_of(problem)
+        factory = InputFactory(problem, "cpu")
+        records: dict[str, BoundRecord] = {}
+        of_problem: list[Comparison] = []
+        for workload in problem.workloads_for(hardware):
+            try:
+                work = cached_count(problem, workload, factory, arguments.cache_dir)
+            except BoundUnavailable as error:
+                unavailable.append(str(error))
+                continue
+            found = bound_from_work(problem, workload, hardware, work, cpu_rates=rates, profile=profile)
+            records[workload.uuid] = found
+            stated = official.workloads.get(workload.uuid) if official and official.hardware == hardware else None
+            if stated and stated.sol_us:
+                of_problem.append(
+                    compare(problem, workload, hardware, work, stated.sol_us, stated.baseline_us, profile)
+                )
+        of_records = [
+            Headroom(problem.name, uuid, what, us, records[uuid].t_sol_us)
+            for name, what, measured in times
+            if name == problem.name
+            for uuid, us in measured.items()
+            if uuid in records
+        ]
+        comparisons += of_problem
+        headroom += of_records
+        if not quiet:
+            _print_problem(problem.name, len(records), of_problem, of_records)
+    if not quiet:
+        _print_summary(comparisons, headroom, unavailable)
+    written = json.dumps(_as_json(hardware, profile, comparisons, headroom, unavailable), indent=1) + "\n"
+    if quiet:
+        sys.stdout.write(written)
+    elif arguments.json is not None:
+        arguments.json.write_text(written, "utf-8")
+    return 1 if unavailable or any(h.factor < 1 for h in headroom) else 0
+
+
+def _print_problem(name: str, count: int, comparisons: list[Comparison], headroom: list[Headroom]) -> None:
+    line = f"{name[:60]:60} {count:4} bounds"
+    if comparisons:
+        ratios = sorted(c.ratio for c in comparisons)
+        line += f"  published x {ratios[0]:.2f} to {ratios[-1]:.2f}  {summary(comparisons)[0][0]}"
+    if headroom:
+        line += f"  measured / bound {min(h.factor for h in headroom):.2f} to {max(h.factor for h in headroom):.2f}"
+    print(line, flush=True)
+
+
+def _print_summary(comparisons: list[Comparison], headroom: list[Headroom], unavailable: list[str]) -> None:
+    if comparisons:
+        print(f"\n{len(comparisons)} workloads with a published bound")
+        for cause, count in summary(comparisons):
+            print(f"{count:6} {count / len(comparisons):6.1%}  {cause}")
+        above = sum(c.is_above_baseline for c in comparisons)
+        print(f"{above:6} {above / len(comparisons):6.1%}  above the published baseline's time")
+    if headroom:
+        below = [h for h in headroom if h.factor < 1]
+        print(
+            f"\n{len(headroom)} recorded times, {len(below)} below the bound;"
+            f" the nearest is {min(h.factor for h in headroom):.2f} times its bound"
+        )
+        for entry in below:
+            print(f"       {entry.problem} {entry.uuid} {entry.what}: {entry.latency_us:.2f} < {entry.bound_us:.2f} us")
+    if unavailable:
+        print(f"\n{len(unavailable)} workloads without a bound, for one: {unavailable[0]}")
+
+
+def _as_json(
+    hardware: HardwareName,
+    profile: str | None,
+    comparisons: list[Comparison],
+    headroom: list[Headroom],
+    unavailable: list[str],
+) -> dict[str, Any]:
+    return {
+        "hardware": hardware.value,
+        "profile": profile,
+        "causes": dict(summary(comparisons)),
+        "published": [
+            {"problem": c.problem, "uuid": c.uuid, "ours_us": round(c.ours_us, 4), "official_us": c.official_us,
+             "baseline_us": c.baseline_us, "ratio": round(c.ratio, 3), "cause": c.cause}
+            for c in comparisons
+        ],
+        "recorded": [
+            {"problem": h.problem, "uuid": h.uuid, "what": h.what, "latency_us": round(h.latency_us, 3),
+             "bound_us": round(h.bound_us, 4), "factor": round(h.factor, 3)}
+            for h in headroom
+        ],
+        "unavailable": unavailable,
+    }  # fmt: skip
