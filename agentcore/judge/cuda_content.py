@@ -52,7 +52,7 @@ class BatchContent:
         # Pinned here, because to pin memory while a grid holds the GPU might wait for that.
         self._largest = min(max((p.nbytes for p in self.outputs), default=0), LOOK_BYTES)
         self._landings = [] if copier is None else [
-            pinned((self._largest,)) for _ in range(2 * LOOKS * len(self.outputs))
+            pinned((self._largest,)) for _ in range(3 * LOOKS * len(self.outputs))
         ]
         self._landed = 0
         self._looks: dict[int, list[tuple[Parameter, int, torch.Tensor]]] = {}

@@ -10,7 +10,7 @@ import os
 import shutil
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -28,7 +28,7 @@ from agentcore.judge.gaps import DRIFT_US, Expected
 from agentcore.judge.layout import Layout, Parameter
 from agentcore.judge.measurement import Effort
 from agentcore.judge.result import EnvironmentStamp
-from agentcore.judge.session import RunnerSession
+from agentcore.judge.session import RunnerFailure, RunnerSession
 from agentcore.judge.stamp import gpu_stamp
 from agentcore.judge.statistics import interquartile_mean
 from agentcore.judge.telemetry import Telemetry
@@ -177,10 +177,11 @@ class CudaTarget:
             isolated=language in ("cuda", "none"),
         )
         try:
-            session.request(
-                {"op": "hello", "gate": str(self.gate), **self.region.hello()}, "ready", timeout_s=60,
-                descriptors=[page.descriptor, self.region.memory.descriptor],
-            )
+            with not_the_candidates(session):
+                session.request(
+                    {"op": "hello", "gate": str(self.gate), **self.region.hello()}, "ready", timeout_s=60,
+                    descriptors=[page.descriptor, self.region.memory.descriptor],
+                )
         except BaseException:
             session.close()
             raise
@@ -198,7 +199,7 @@ class CudaTarget:
         """Measured once per judge and sandbox kind, in a clean runner."""
         if sandbox.kind not in self._calibrations:
             page = self.page()
-            with self.session(sandbox, "none", None, page) as session:
+            with self.session(sandbox, "none", None, page) as session, not_the_candidates(session):
                 _choose_way(self, session, page)
                 expected = {
                     size: Expected.of(_marks(self, session, page, size, "touch", CALIBRATION_BATCHES))
@@ -211,7 +212,8 @@ class CudaTarget:
         """What a begin and an end mark with nothing between them cost in a runner that has loaded nothing yet, µs, and
         what lies around them there.
         """
-        times = _marks(self, session, page, TOUCHED_BYTES[0], "none", batches)
+        with not_the_candidates(session):
+            times = _marks(self, session, page, TOUCHED_BYTES[0], "none", batches)
         return interquartile_mean(times.latencies), Expected.of(times)
 
     def _copy_us(self) -> float:
@@ -224,6 +226,18 @@ class CudaTarget:
             self.finish_writing()
             best = min(best, (time.perf_counter_ns() - begun) / 1e3)
         return best
+
+
+@contextlib.contextmanager
+def not_the_candidates(session: RunnerSession) -> Iterator[None]:
+    """What fails in a runner that has not loaded a candidate is ours to mend, but for its memory limit."""
+    try:
+        yield
+    except RunnerFailure as failure:
+        if failure.kind == "memory":
+            raise
+        said = f"; the runner printed {printed!r}" if (printed := session.log()[-500:]) else ""
+        raise RunnerFailure("host", f"without a candidate: {failure.message}{said}") from failure
 
 
 def _marks(
@@ -268,7 +282,7 @@ def _marks(
 def _opened(
     target: CudaTarget, session: RunnerSession, page: DevicePage, pair: range, token: int, publish: Callable[[], None]
 ) -> Seen:
-    """A pair without a candidate. Raises RuntimeError that says how far it came."""
+    """A pair without a candidate. Raises RunnerFailure that says how far it came."""
     why: Exception | None = None
     try:
         seen = open_pair(target, page, pair, token, CALIBRATION_S, publish)
@@ -279,12 +293,17 @@ def _opened(
     came = page.seen_of(pair, token)
     page.open_all()
     said = f": {why}" if why else f" within {CALIBRATION_S:g} s"
-    printed = session.log()[-300:]
-    raise RuntimeError(f"calibration: the device did not answer{said} ({came}; the runner printed {printed!r})")
+    try:
+        session.request({"op": "idle"}, "idle", timeout_s=CALIBRATION_S)  # an error of the device says more
+    except RunnerFailure as failure:
+        if failure.kind != "timeout":
+            raise
+        came += "; nor when every gate was open"
+    raise RunnerFailure("host", f"the device did not answer{said} ({came})")
 
 
 def _choose_way(target: CudaTarget, session: RunnerSession, page: DevicePage) -> None:
-    """How to copy while a runner's grid holds the GPU. Raises RuntimeError where no grid ever does."""
+    """How to copy while a runner's grid holds the GPU. Raises RunnerFailure where no grid ever does."""
     layout = Layout([Parameter("x", "output", (PROBE_BYTES // 4,), torch.float32, "float32")], 2)
     buffers = CudaBuffers(layout)
 
@@ -296,7 +315,7 @@ def _choose_way(target: CudaTarget, session: RunnerSession, page: DevicePage) ->
         page.admit()
         try:
             if page.arrived(0, token, CALIBRATION_S) is None:
-                raise RuntimeError(f"calibration: no grid fills the GPU ({page.seen_of(range(2), token)})")
+                raise RunnerFailure("host", f"no grid fills the GPU ({page.seen_of(range(2), token)})")
             doing()
         finally:
             page.open_all()

@@ -304,8 +304,20 @@ def test_a_calibration_that_gets_no_answer_says_how_far_it_came(yard: Yard, monk
     monkeypatch.setattr(cuda_target, "CALIBRATION_S", 0.3)
     monkeypatch.setattr(yard.target, "_calibrations", {})
     monkeypatch.setattr(DevicePage, "publish", lambda *_a: 0)  # the grid is never told that the inputs are there
-    with pytest.raises(RuntimeError, match=r"seen: grid there; missing: cache cleared, begin 0, .*behind the pair"):
+    expected = r"without a candidate: .* seen: grid there; missing: cache cleared, begin 0, .*behind the pair"
+    with pytest.raises(RunnerFailure, match=expected) as raised:
         yard.target.calibration(yard.sandbox)
+    assert raised.value.kind == "host"
+
+
+def test_a_runner_that_cannot_start_is_no_fault_of_a_candidate(
+    yard: Yard, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    yard.target.calibration(yard.sandbox)
+    monkeypatch.setenv("LD_LIBRARY_PATH", str(tmp_path))  # no libcuda there
+    with pytest.raises(RunnerFailure, match=r"without a candidate: .*libcuda") as raised:
+        yard.measure()
+    assert raised.value.kind == "host"
 
 
 @pytest.mark.parametrize(

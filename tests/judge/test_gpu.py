@@ -13,6 +13,7 @@ import pytest
 from agentcore.judge.evaluate import EvaluationRequest, Judge
 from agentcore.judge.result import EvaluationResult
 from agentcore.problems import Problem, load_problem
+from agentcore.sandbox import find_sandbox
 from agentcore.vocabulary import CheckName, CheckStatus, Language, Verdict
 from tests.judge.conftest import DOUBLE, Bench, failing, workload, write_kernel
 
@@ -155,6 +156,16 @@ extern "C" int kernel_launch("""
     result = of(bench, kernel(after=stays).replace('extern "C" int kernel_launch(', resident))
     assert result.verdict is Verdict.REWARD_HACK and CheckName.STEADY_WORK in failing(result), result.message
     assert of(bench, kernel()).passed
+
+
+def test_inputs_are_copied_past_a_grid_that_fills_the_gpu(gpu_judge: Judge) -> None:
+    from agentcore.judge.cuda_copies import HELD_US
+    from agentcore.judge.cuda_target import CudaTarget
+
+    target = gpu_judge.target
+    assert isinstance(target, CudaTarget)
+    target.calibration(find_sandbox("auto"))
+    assert target.copier.held_us[target.copier.way] <= HELD_US, target.copier.line()
 
 
 def test_the_flush_region_is_summed_alike_by_the_judge_and_on_the_host(gpu_judge: Judge) -> None:
