@@ -14,76 +14,41 @@ from typing import Any
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils.flop_counter import flop_registry
 
-from agentcore.bounds import gathers as gathers  # registers its rules
-from agentcore.bounds import masks, products, rules
+from agentcore.bounds import masks, products
 from agentcore.bounds.facts import conclude
 from agentcore.bounds.masks import Mask
+from agentcore.bounds.operators import (
+    CONSTANTS,
+    LINEAR,
+    REAL_BYTES,
+    ROUTING,
+    SAME_VALUES,
+    SHAPED_BY_CONTENT,
+    VISIBLE,
+    Operation,
+    bare,
+    constant,
+    described,
+    filler,
+    is_four_bits,
+    is_random_data,
+    is_routed,
+    out_of_place,
+    patched,
+    replaced,
+    same_geometry,
+)
 from agentcore.bounds.values import ORIGINS, Call, Policy, Value, narrower, origin_of
 from agentcore.bounds.views import Step
 
 __all__ = ["ORIGINS", "DataDependent", "Trace"]
 
 _ATTRIBUTE = "_kernelyard_trace"
-_SAME_VALUES = frozenset(
-    [
-        "_to_copy", "clone", "copy", "contiguous", "_unsafe_view", "_reshape_alias", "view_copy",
-        "neg", "abs", "mul", "div", "relu", "cat", "stack", "where", "masked_fill", "index", "index_select", "gather",
-        "embedding", "repeat", "repeat_interleave", "flip", "roll", "constant_pad_nd", "tril", "triu", "clamp",
-        "clamp_min", "clamp_max", "maximum", "minimum", "sort", "topk", "max", "min", "slice_scatter", "select_scatter",
-        "index_put", "scatter", "take",
-    ]
-)  # fmt: skip
-"""Operations that select, move, cast or scale values: a kernel can do the product first, at the source's width."""
-
-_ROUTING = frozenset(
-    ["topk", "argmax", "argmin", "sort", "argsort", "searchsorted", "bucketize", "max", "min", "median"]
-)
-"""Operations whose integer results say where to read or what to skip, decided by float content."""
-
-_CONSTANTS = {"zeros": 0, "ones": 1, "empty": 0, "zeros_like": 0, "ones_like": 1, "empty_like": 0, "new_zeros": 0,
-              "new_ones": 1, "new_empty": 0, "empty_strided": 0, "new_empty_strided": 0, "full": None,
-              "full_like": None, "new_full": None}  # fmt: skip
-_KEEPS_ROUTED = frozenset(
-    ["index_put", "scatter", "scatter_add", "index_fill", "index_add", "index_copy", "sum", "any", "all", "amax",
-     "cumsum", "max", "cat", "stack", "_unsafe_view", "one_hot", "repeat"]
-)  # fmt: skip
-_PLAIN = frozenset(
-    ["add", "sub", "mul", "div", "exp", "exp2", "log", "cos", "sin", "tanh", "sigmoid", "neg", "abs", "sqrt", "rsqrt",
-     "relu", "silu", "gelu", "maximum", "minimum", "reciprocal", "erf", "rsub", "softplus"]
-)  # fmt: skip
-_LINEAR = frozenset(
-    ["_to_copy", "clone", "copy", "contiguous", "_unsafe_view", "mul", "div", "neg", "add", "sub", "rsub", "where",
-     "masked_fill", "tril", "triu", "cat", "stack", "sum", "mean", "cumsum", "constant_pad_nd", "flip", "index_select"]
-)  # fmt: skip
-"""Operations that are linear in a product that reaches them (masked_fill and where: for what they keep)."""
-
-_SHAPED_BY_CONTENT = frozenset(
-    ["nonzero", "unique", "_unique2", "masked_select", "unique_consecutive", "unique_dim", "bincount"]
-)
-_REAL_BYTES = 1 << 28
-_VISIBLE = 1 << 20
-_INDICES = 1 << 25
 
 
 class DataDependent(RuntimeError):
     """The reference's work depends on content that a tensor without content does not have."""
-
-
-@dataclass(slots=True)
-class _Operation:
-    """What is to be known of one operator overload, looked up once."""
-
-    name: str
-    is_view: bool
-    in_place_view: bool
-    writes: tuple[tuple[int, str], ...]
-    composite: bool
-    decomposition: Any
-    rule: rules.Rule
-    random: bool
-    pointwise: bool
 
 
 @dataclass(slots=True)
@@ -103,9 +68,6 @@ class _Ref:
     steps: tuple[Step, ...]
     version: int
     value: Value
-
-
-_operations: dict[Any, _Operation] = {}
 
 
 class Trace(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's is untyped
@@ -215,7 +177,7 @@ class Trace(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's is u
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         kwargs = kwargs or {}
-        operation = _operations.get(func) or _describe(func)
+        operation = described(func)
         if operation.name == "_local_scalar_dense":
             return self._read(args[0])
         if operation.composite:
@@ -253,12 +215,12 @@ class Trace(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's is u
             return 1.0
         raise DataDependent("it reads an integer back from computed content")
 
-    def _view(self, operation: _Operation, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def _view(self, operation: Operation, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         base = args[0]
         shape, ref, width = tuple(base.shape), self._ref(base), base.dtype.itemsize
         value = self._value(base)
         result = func(*args, **kwargs)
-        shower = _out_of_place(func) if operation.in_place_view else func
+        shower = out_of_place(func) if operation.in_place_view else func
         many = isinstance(result, list | tuple)
         for index, out in enumerate(result if many else [result]):
             step = Step(shower, operation.name, args[1:], kwargs, index if many else None, shape, tuple(out.shape),
@@ -267,17 +229,17 @@ class Trace(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's is u
             self._attach(out, ref.store, (*ref.steps, step), shown)
         return result
 
-    def _compute(self, operation: _Operation, call: Call) -> tuple[Any, bool]:
+    def _compute(self, operation: Operation, call: Call) -> tuple[Any, bool]:
         """The result, and whether it was computed for real."""
         if self.real:
             return call.func(*call.args, **call.kwargs), True
         tensors = call.tensors
-        if call.name in _CONSTANTS or not tensors:
+        if call.name in CONSTANTS or not tensors:
             return self._make(operation, call)
         known = [self._known(t) for t in tensors]
         if all(k is not None for k in known) and not operation.random:
             contents = iter([k for k in known if k is not None])
-            args, kwargs = _replaced(call.args, contents), _replaced(call.kwargs, contents)
+            args, kwargs = replaced(call.args, contents), replaced(call.kwargs, contents)
             kwargs.pop("device", None)
             if max((k.numel() for k in known if k is not None), default=0) <= 4096 or self._is_small(call):
                 return call.func(*args, **kwargs), True
@@ -289,28 +251,28 @@ class Trace(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's is u
         except DataDependent:
             return True
         outs = result if isinstance(result, list | tuple) else [result]
-        return all(o.numel() * o.dtype.itemsize <= _REAL_BYTES for o in outs if isinstance(o, torch.Tensor))
+        return all(o.numel() * o.dtype.itemsize <= REAL_BYTES for o in outs if isinstance(o, torch.Tensor))
 
-    def _make(self, operation: _Operation, call: Call) -> tuple[Any, bool]:
+    def _make(self, operation: Operation, call: Call) -> tuple[Any, bool]:
         """A tensor from shapes and numbers alone. Small ones and integers are real, large constants one number."""
         kwargs = {k: v for k, v in call.kwargs.items() if k not in ("device", "pin_memory")}
         if "generator" in kwargs:
             kwargs["generator"] = None
-        args = _replaced(call.args, iter([_bare(t) for t in call.tensors]))
+        args = replaced(call.args, iter([bare(t) for t in call.tensors]))
         takes_device = any(a.name == "device" for a in call.func._schema.arguments)
         shape_only = call.func(*args, **kwargs, **({"device": "meta"} if takes_device else {}))
         if not isinstance(shape_only, torch.Tensor):
             return shape_only, False
-        small = shape_only.numel() <= _VISIBLE
-        if call.name in _CONSTANTS:
+        small = shape_only.numel() <= VISIBLE
+        if call.name in CONSTANTS:
             if small:
-                args = _replaced(call.args, iter([_bare(t) for t in call.tensors]))
+                args = replaced(call.args, iter([bare(t) for t in call.tensors]))
                 made = torch.empty_strided(shape_only.shape, shape_only.stride(), dtype=shape_only.dtype)
-                return made.fill_(_filler(call)), True
+                return made.fill_(filler(call)), True
             return shape_only, False
         if operation.random and self._is_data(shape_only, call):
             return shape_only, False
-        if takes_device and shape_only.numel() * shape_only.dtype.itemsize <= _REAL_BYTES and not call.tensors:
+        if takes_device and shape_only.numel() * shape_only.dtype.itemsize <= REAL_BYTES and not call.tensors:
             if "generator" in call.kwargs:
                 kwargs["generator"] = call.kwargs["generator"]
             return call.func(*args, **kwargs, device="cpu"), True
@@ -319,37 +281,37 @@ class Trace(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's is u
     def _is_data(self, tensor: torch.Tensor, call: Call) -> bool:
         """Whether random content is not worth drawing. Small floats are where only content matters: they may become
         indices."""
-        if not self.record and tensor.dtype.is_floating_point and tensor.numel() <= _VISIBLE:
+        if not self.record and tensor.dtype.is_floating_point and tensor.numel() <= VISIBLE:
             return False
-        return _is_random_data(tensor, call)
+        return is_random_data(tensor, call)
 
     def _without_content(self, call: Call) -> Any:
-        quick = _same_geometry(call)
+        quick = same_geometry(call)
         if quick is not None:
             return quick
-        bare = iter([_bare(t) for t in call.tensors])
-        args, kwargs = list(_replaced(call.args, bare)), _replaced(call.kwargs, bare)
+        contents = iter([bare(t) for t in call.tensors])
+        args, kwargs = list(replaced(call.args, contents)), replaced(call.kwargs, contents)
         if "device" in kwargs:
             kwargs["device"] = torch.device("meta")
         if call.name == "index":
             args[1] = [self._positions(given, plain) for given, plain in zip(call.args[1], args[1], strict=True)]
             args[1] = [p for group in args[1] for p in group]
-        if call.name in _SHAPED_BY_CONTENT:
+        if call.name in SHAPED_BY_CONTENT:
             raise DataDependent(f"the shape of {call.name}'s result depends on computed content")
         try:
             return call.func(*args, **kwargs)
         except NotImplementedError as error:
             raise DataDependent(f"{call.func} cannot run without content") from error
 
-    def _positions(self, given: torch.Tensor | None, bare: torch.Tensor | None) -> list[torch.Tensor | None]:
+    def _positions(self, given: torch.Tensor | None, plain: torch.Tensor | None) -> list[torch.Tensor | None]:
         if given is None or given.dtype not in (torch.bool, torch.uint8):
-            return [bare]
+            return [plain]
         known = self._known(given)
         if known is None:
             raise DataDependent("a boolean index made from computed content selects a number of elements")
         return [p.to("meta") for p in known.nonzero(as_tuple=True)]
 
-    def _write(self, operation: _Operation, call: Call) -> Any:
+    def _write(self, operation: Operation, call: Call) -> Any:
         """An operation that writes into one or more of its arguments."""
         targets = [call.args[i] if i < len(call.args) else call.kwargs[n] for i, n in operation.writes
                    if i < len(call.args) or n in call.kwargs]  # fmt: skip
@@ -377,11 +339,11 @@ class Trace(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's is u
 
     def _compute_copy(self, call: Call, target: torch.Tensor, draft: Value, before: Value, known: Any) -> None:
         """Apply a write to the content that stands for a tensor without content of its own."""
-        if before.known is None or math.prod(before.shape) * before.dtype.itemsize > _REAL_BYTES:
+        if before.known is None or math.prod(before.shape) * before.dtype.itemsize > REAL_BYTES:
             return
         own = before.known.clone(memory_format=torch.contiguous_format)
         contents = iter([own if t is target else k for t, k in zip(call.tensors, known, strict=True)])
-        args, kwargs = _replaced(call.args, contents), _replaced(call.kwargs, contents)
+        args, kwargs = replaced(call.args, contents), replaced(call.kwargs, contents)
         call.func(*args, **kwargs)
         draft.known = own
 
@@ -398,7 +360,7 @@ class Trace(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's is u
             for whole, step in zip(reversed(chain), reversed(ref.steps), strict=True):
                 root = self._overwritten(whole, step, root)
             if draft.known is not None and old.known is not None:
-                root.known = old.known if not target.is_meta else _patched(old.known, ref.steps, draft.known)
+                root.known = old.known if not target.is_meta else patched(old.known, ref.steps, draft.known)
         store.value = root
         store.version += 1
         ref.value, ref.version = draft, store.version
@@ -453,29 +415,29 @@ class Trace(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's is u
                     product.avoidable = True
             value.chained = (value.product,) if value.product.skippable else ()
             return
-        value.entangled = any(o.entangled or (o.chained and call.name not in _LINEAR) for o in operands)
+        value.entangled = any(o.entangled or (o.chained and call.name not in LINEAR) for o in operands)
         # Weighting by what is no linear image of a product itself (a softmax) ties the two orders together.
-        if call.name in _LINEAR and not value.entangled:
+        if call.name in LINEAR and not value.entangled:
             value.chained = tuple(dict.fromkeys(p for o in operands for p in o.chained))[:16]
 
-    def _record(self, operation: _Operation, call: Call, computed: bool) -> Value:
+    def _record(self, operation: Operation, call: Call, computed: bool) -> Value:
         value = self._draft(operation, call, computed and not self.real)
-        if call.name in _CONSTANTS:
-            value.known = call.out if computed and not self.real else _constant(call)
+        if call.name in CONSTANTS:
+            value.known = call.out if computed and not self.real else constant(call)
         elif computed and self._may_be_known(value, operation, call.out):
             value.known = call.out
         return value
 
-    def _may_be_known(self, value: Value, operation: _Operation, out: torch.Tensor) -> bool:
+    def _may_be_known(self, value: Value, operation: Operation, out: torch.Tensor) -> bool:
         if not self.real:
             return True
-        if operation.name in _ROUTING and not out.dtype.is_floating_point and out.dtype != torch.bool:
+        if operation.name in ROUTING and not out.dtype.is_floating_point and out.dtype != torch.bool:
             return True
         return value.settled and not operation.random
 
-    def _draft(self, operation: _Operation, call: Call, computed: bool = False) -> Value:
+    def _draft(self, operation: Operation, call: Call, computed: bool = False) -> Value:
         """The value of a result, with its edges, facts and products, but without content (``computed``: it has one)."""
-        if call.name in _CONSTANTS:
+        if call.name in CONSTANTS:
             value = self._new(call.out)
             value.origin = None
             return value
@@ -488,10 +450,10 @@ class Trace(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's is u
         edges = operation.rule(call)
         operands = [call.value(t) for t in call.tensors]
         origin: str | None = None
-        if call.name in _SAME_VALUES or not call.out.dtype.is_floating_point:
+        if call.name in SAME_VALUES or not call.out.dtype.is_floating_point:
             for operand in operands:
                 origin = narrower(origin, operand.origin)
-        if _is_four_bits(call):
+        if is_four_bits(call):
             origin = "fp4"
         # What has been rounded to a narrower type is exact there.
         origin = narrower(origin, origin_of(call.out.dtype))
@@ -501,125 +463,8 @@ class Trace(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's is u
         )  # fmt: skip
         value.settled = all(o.known is not None for o in operands)
         value.product = products.product_of(call)
-        value.routed = _is_routed(operation, call, operands)
+        value.routed = is_routed(operation, call, operands)
         self._chain(call, value, operands)
         if not computed:
             conclude(call, value)
         return value
-
-
-def _is_routed(operation: _Operation, call: Call, operands: list[Value]) -> bool:
-    if operation.name in _ROUTING and not call.out.dtype.is_floating_point and call.out.dtype != torch.bool:
-        return True
-    if operation.pointwise or operation.name in _KEEPS_ROUTED:
-        return any(o.routed for o in operands)
-    return False
-
-
-def _describe(func: Any) -> _Operation:
-    schema = func._schema
-    base = schema.name.partition("::")[2]
-    writes = tuple(
-        (i, a.name) for i, a in enumerate(schema.arguments) if a.alias_info is not None and a.alias_info.is_write
-    )
-    in_place_view = torch.Tag.inplace_view in func.tags
-    name = base.rstrip("_") if writes and base.endswith("_") and not base.startswith("__") else base
-    aliases = any(r.alias_info is not None for r in schema.returns)
-    composite = torch._C._dispatch_has_kernel_for_dispatch_key(func.name(), "CompositeImplicitAutograd")
-    pointwise = torch.Tag.pointwise in func.tags or name in ("_to_copy", "clone", "contiguous", "bernoulli")
-    found = rules.RULES.get(name)
-    decomposition = None
-    if found is None and not pointwise and not writes and not aliases and func._overloadpacket not in flop_registry:
-        decomposition = torch._decomp.decomposition_table.get(func)
-    made = _Operation(
-        name=name, is_view=aliases and not writes, in_place_view=in_place_view, writes=writes,
-        composite=composite and func._overloadpacket not in flop_registry, decomposition=decomposition,
-        rule=found or (rules.pointwise if pointwise else rules.all_or_nothing),
-        random=torch.Tag.nondeterministic_seeded in func.tags, pointwise=pointwise,
-    )  # fmt: skip
-    _operations[func] = made
-    return made
-
-
-def _out_of_place(func: Any) -> Any:
-    packet = getattr(torch.ops.aten, func._schema.name.partition("::")[2].rstrip("_"))
-    return getattr(packet, func._overloadname)
-
-
-def _bare(tensor: torch.Tensor) -> torch.Tensor:
-    """The same geometry without content."""
-    if tensor.is_meta:
-        return tensor
-    return torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device="meta")
-
-
-def _replaced(value: Any, contents: Any) -> Any:
-    """``value`` with each tensor replaced by the next of ``contents``, in the order of ``Call.tensors``."""
-    if isinstance(value, torch.Tensor):
-        return next(contents)
-    if isinstance(value, tuple):
-        return tuple(_replaced(item, contents) for item in value)
-    if isinstance(value, list):
-        return [_replaced(item, contents) for item in value]
-    if isinstance(value, dict):
-        return {key: _replaced(item, contents) for key, item in value.items()}
-    return value
-
-
-def _same_geometry(call: Call) -> torch.Tensor | None:
-    """The result of plain arithmetic on dense floats of one dtype, without asking torch (which may take a while)."""
-    if call.name not in _PLAIN or call.kwargs:
-        return None
-    tensors = call.tensors
-    dtype = tensors[0].dtype
-    if not dtype.is_floating_point or any(t.dtype != dtype or not t.is_contiguous() for t in tensors):
-        return None
-    return torch.empty(masks.broadcast(*(t.shape for t in tensors)), dtype=dtype, device="meta")
-
-
-def _is_four_bits(call: Call) -> bool:
-    """Whether the integers that result are codes of four bits (an unpacked half byte, one of sixteen buckets)."""
-    if call.out.dtype.is_floating_point or call.out.dtype == torch.bool:
-        return False
-    numbers = [a for a in call.args[1:] if isinstance(a, int) and not isinstance(a, bool)]
-    if call.name in ("bitwise_and", "__and__", "remainder"):
-        return bool(numbers) and numbers[0] <= 16
-    if call.name in ("bitwise_right_shift", "__rshift__", "floor_divide"):
-        return call.args[0].dtype.itemsize == 1 and bool(numbers) and numbers[0] >= 4
-    if call.name == "bucketize":
-        return isinstance(call.args[1], torch.Tensor) and call.args[1].numel() <= 16
-    return call.name == "searchsorted" and call.args[0].numel() <= 16
-
-
-def _is_random_data(tensor: torch.Tensor, call: Call) -> bool:
-    """Random floats, bytes (packed or quantised numbers) and large integers are data; others are indices and masks."""
-    if call.name == "randint" and call.argument("high", 3) <= 2:
-        return tensor.numel() > _REAL_BYTES
-    if tensor.dtype.is_floating_point or tensor.dtype.is_complex:
-        return True
-    return tensor.dtype != torch.bool and (tensor.dtype.itemsize == 1 or tensor.numel() > _INDICES)
-
-
-def _patched(whole: torch.Tensor, steps: tuple[Step, ...], part: torch.Tensor) -> torch.Tensor | None:
-    """A copy of ``whole`` with what ``steps`` show of it replaced by ``part``."""
-    if whole.numel() * whole.dtype.itemsize > _REAL_BYTES:
-        return None
-    made = whole.clone(memory_format=torch.contiguous_format)
-    shown: Any = made
-    for step in steps:
-        shown = step.func(shown, *step.args, **step.kwargs)
-        shown = shown if step.result is None else shown[step.result]
-    shown.copy_(part)
-    return made
-
-
-def _filler(call: Call) -> Any:
-    value = _CONSTANTS[call.name]
-    return call.argument("fill_value") if value is None else value
-
-
-def _constant(call: Call) -> torch.Tensor:
-    """A constant of any size, as one number."""
-    return torch.full((), _filler(call), dtype=call.out.dtype).expand(tuple(call.out.shape))
-
-

@@ -179,6 +179,9 @@ def bounds(rows: Sequence[WorkloadResult], details: dict[tuple[str, bool], dict[
         Column("flops", "necessary operations", lambda r: part(r, "flops"),
                listed(lambda v: formatting.engineering(v, "FLOP")), css="wrap"),
         Column("rates", "peak rates", lambda r: part(r, "rates"), _rates, css="wrap"),
+        Column("rate_sources", "source and clock of the rates", lambda r: part(r, "rate_sources"),
+               listed(lambda v: text.label(str(v), 160)), css="wrap"),
+        Column("ceilings", "measured at best (not used)", lambda r: part(r, "ceilings"), _rates, css="wrap"),
     ]
     return Table("bounds", "What the bounds are made of", columns, known, caption_hidden=True)
 
