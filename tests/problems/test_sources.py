@@ -292,7 +292,7 @@ def test_a_blob_cannot_take_the_place_of_a_problems_own_file(tmp_path: Path, fou
     source = BLOB | {"path": name}
     file = write_lines(tmp_path / "set" / "all.jsonl", definition("a") | {"workloads": [workload(x=source)]})
     (file.parent / name).write_text("{}")
-    assert f"{name!r} has the name of one" in error_of(found(file))
+    assert f"all.jsonl:1: inputs: {name!r} has the name of one" in error_of(found(file))
     assert not (tmp_path / "staging" / "a").exists()
 
 

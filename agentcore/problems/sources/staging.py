@@ -48,7 +48,7 @@ def stage(parts: Parts, problem: Problem, directory: Path) -> Problem:
         WORKLOADS: "".join(as_line(item.value) + "\n" for item in parts.workloads),
         OFFICIAL[0]: official + "\n" if official is not None else None,
     }
-    links = _links(problem, parts.root)
+    links = _links(problem, parts)
     try:
         root.mkdir(parents=True, exist_ok=True)
         for name, text in files.items():
@@ -75,8 +75,9 @@ def _replace(file: Path, text: str | None) -> None:
     beside.replace(file)
 
 
-def _links(problem: Problem, folder: Path) -> dict[str, Path]:
-    """The first part of each data file's path → what it is below ``folder`` or above it."""
+def _links(problem: Problem, parts: Parts) -> dict[str, Path]:
+    """The first part of each data file's path → what it is below the collection's folder or above it."""
+    folder = parts.root
     found: dict[str, Path] = {}
     for workload in problem.all_workloads:
         for source in workload.inputs.values():
@@ -85,7 +86,7 @@ def _links(problem: Problem, folder: Path) -> dict[str, Path]:
             steps = PurePosixPath(source.path).parts
             if steps[0] in _OWN:
                 message = f"{source.path!r} has the name of one of a problem's own files"
-                raise ProblemError.at(folder, None, "inputs", message)
+                raise ProblemError.at(Path(parts.source), None, "inputs", message)
             file = find_blob(folder, source.path) if steps[0] not in found else None
             # One found elsewhere under a shorter path is found again at each use.
             if file is not None and file.parts[-len(steps) :] == steps:
