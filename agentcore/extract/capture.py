@@ -115,8 +115,11 @@ def run_all(model: torch.nn.Module, exports: list[Exported], candidates: list[Ca
         for number, call in exported.calls:
             observer = _Observer(exported, number, here, functions, captured)
             try:
-                with torch.no_grad():
+                with torch.no_grad(), torch.random.fork_rng():
+                    # What a model draws belongs to no part; both draw the same, so that the rest can be compared.
+                    torch.manual_seed(number)
                     results = observer.run(*exported.feeds(call), enable_io_processing=False)
+                    torch.manual_seed(number)
                     expected = _model_results(model, call)
             except Exception as error:
                 raise ExtractError(f"example {number}: {type(error).__name__}: {error}{own_frame(error)}") from error

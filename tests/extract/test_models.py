@@ -80,3 +80,13 @@ def test_sizes_that_follow_from_content_are_a_border(write_model: WriteModel) ->
     assert any("tanh" in c.run_source for c in candidates)
     assert not any("exp" in c.run_source for c in candidates)
     assert {"aten.nonzero.default", "aten.exp.default"} <= {item.what for item in left}
+
+
+def test_what_a_model_draws_is_left_out_and_the_rest_agrees(write_model: WriteModel) -> None:
+    _, left, captured = taken_apart(
+        write_model,
+        "def forward(self, x):\n    y = torch.softmax(x, -1)\n    return torch.tanh(y + torch.randn_like(y))",
+        "[torch.randn(3, 8), torch.randn(5, 8)]",
+    )
+    assert [item.what for item in left] == ["aten.randn_like.default"]
+    assert captured.whole.failures == [] and captured.whole.exact == 2
