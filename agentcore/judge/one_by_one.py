@@ -62,6 +62,8 @@ def _call(runner: CudaRunner, content: BatchContent, slot: int) -> float:
         if time.perf_counter_ns() > limit:
             raise RunnerFailure("timeout", f"a call did not return within {timeout_s:g} s")
         if runner.session.pending() or runner.session.ended():
+            if runner.page.answered(runner.sequence):  # the last call, and its "finished" right behind
+                break
             runner.session.answer("finished", timeout_s=1)
             raise RunnerFailure("error", "the kernel failed in a call")
     elapsed_us = (time.perf_counter_ns() - begun) / 1e3

@@ -306,6 +306,31 @@ def test_calls_one_by_one_are_each_verified_and_the_first_round_does_not_count(b
     assert all(us > 0 for us in measurement.samples_us) and bench.sequence == rounds * SLOTS
 
 
+def test_a_last_answer_with_the_word_that_all_is_finished_right_behind_it_is_no_failure(
+    bench: BenchWithoutGpu
+) -> None:
+    last = (bench.effort.batches + 1) * SLOTS
+
+    def pending() -> bool:
+        """Between the judge's two looks the runner answers and says so."""
+        if bench.sequence == last:
+            while not bench.page.answered(last):
+                time.sleep(0)
+            return True
+        return False
+
+    answered, asked = bench.page.answered, 0
+
+    def late(sequence: int) -> bool:
+        nonlocal asked
+        asked += sequence == last
+        return asked != 1 and answered(sequence)
+
+    bench.page.answered, bench.session.pending = late, pending  # type: ignore[method-assign]
+    time_one_by_one(cast(CudaRunner, bench), bench.content)
+    assert asked > 1 and bench.content.measurement.findings.verdict() is Verdict.PASSED
+
+
 def test_the_clock_of_a_call_by_itself_starts_before_its_inputs_exist(bench: BenchWithoutGpu) -> None:
     publish: Callable[..., None] = bench.content.publish
 
