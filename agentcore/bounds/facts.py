@@ -71,9 +71,7 @@ def conclude(call: Call, value: Value) -> None:
         value.zero = _joined(call, [o.zero for o in operands], shape)
         value.excluded = _joined(call, [o.excluded for o in operands], shape)
     elif name == "_unsafe_view":
-        if first.zero is not None:
-            shown = masks.reshape(first.zero, shape)
-            value.zero = masks.everything(shape) if shown is None else shown
+        value.zero = None if first.zero is None else masks.reshape_at_least(first.zero, shape)
     elif name in ("mm", "bmm"):
         value.zero = _empty_rows(operands, shape)
     elif name in _MOVES:

@@ -142,6 +142,15 @@ def reshape(mask: Mask, shape: Sequence[int]) -> Mask | None:
     return small.expand(old_sizes).reshape(new_sizes).expand(shape)
 
 
+def reshape_at_least(mask: Mask, shape: Sequence[int]) -> Mask:
+    """As :func:`reshape`, but beyond the limit with more elements rather than fewer."""
+    shown = reshape(mask, shape)
+    if shown is None:
+        others = reshape(complement(mask, mask.shape), shape)
+        shown = everything(shape) if others is None else complement(others, shape)
+    return shown
+
+
 def _reshape_part(small: Mask, old: Sequence[int], shape: Sequence[int]) -> Mask | None:
     """A part of a mask that is too large in another shape: what is meant all along one group of dimensions."""
     groups = [[d for d in dims if small.shape[d] > 1] for dims, _ in _groups(old, shape)]

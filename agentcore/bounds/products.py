@@ -150,7 +150,9 @@ def product_of(call: Call) -> Product | None:
         skippable = "bmm" in call.name
         if skippable and (left.maybe_zero or right.maybe_zero):
             return None
-        return Product(flops, wider(left.origin, right.origin) or "half", skippable)
+        depth = left.shape[-1]
+        terms = math.prod(call.shape) * depth
+        return Product(flops, wider(left.origin, right.origin) or "half", skippable, depth=depth, terms=terms)
     if call.name == "convolution":
         return _convolution_product(call)
     packet = call.func._overloadpacket
@@ -162,6 +164,25 @@ def product_of(call: Call) -> Product | None:
             origin = wider(origin, value.origin)
         return Product(lambda d: total if masks.count(d) == d.numel() else 0, origin or "half")
     return None
+
+
+def mark_avoidable(call: Call, product: Product) -> None:
+    """Mark the products that reach a factor of this one through linear steps and may be cheaper in another order.
+
+    (A B) C may be computed as A (B C), and under a causal mask as a recurrence of the same cost: linear attention and
+    state-space layers do. Of such a pair only the second product is counted.
+    """
+    if call.name not in MATRIX_PRODUCTS:
+        return
+    left, right = _factors(call)
+    inner = left.shape[-1]
+    rows = left.shape[-2] if len(left.shape) > 1 else 1
+    columns = right.shape[-1] if len(right.shape) > 1 else 1
+    batch = math.prod(call.shape) // max(rows * columns, 1)
+    for factor, across in ((left, columns * (inner + rows)), (right, rows * (inner + columns))):
+        for earlier in factor.chained:
+            if earlier.depth * across * batch < earlier.terms + product.terms:
+                earlier.avoidable = True
 
 
 def _is_data(value: Value) -> bool:

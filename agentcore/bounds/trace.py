@@ -162,6 +162,8 @@ class Trace(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's is u
     def _through(step: Step, fact: Mask | None) -> Mask | None:
         if fact is None or step.widths[0] != step.widths[1]:
             return None
+        if step.is_reshape:
+            return masks.reshape_at_least(fact, step.out_shape)
         shown = step.forward(fact)
         return masks.everything(step.out_shape) if shown is None else shown
 
@@ -404,15 +406,9 @@ class Trace(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's is u
 
     @staticmethod
     def _chain(call: Call, value: Value, operands: list[Value]) -> None:
-        """Mark batched products that reach another product unchanged but for linear steps.
-
-        (A B) C may be computed as A (B C), and under a causal mask as a recurrence: linear attention and state-space
-        layers do. Which is cheaper is the kernel's choice, so the first product is not counted.
-        """
+        """Follow which batched products a value is a linear image of."""
         if value.product is not None:
-            for operand in operands:
-                for product in operand.chained:
-                    product.avoidable = True
+            products.mark_avoidable(call, value.product)
             value.chained = (value.product,) if value.product.skippable else ()
             return
         value.entangled = any(o.entangled or (o.chained and call.name not in LINEAR) for o in operands)

@@ -28,14 +28,17 @@ _NEGLIGIBLE = -1e4
 class Product:
     """Multiply-adds of one operation. ``flops`` gives two per multiply-add that the wanted outputs need.
 
-    ``skippable``: a batched product, of which a kernel may skip what a mask made from content leaves out.
-    ``avoidable``: it only feeds another product, so that the two may be taken in another order.
+    ``depth``: how many terms make one element; ``terms``: all multiply-adds there are. ``skippable``: a batched
+    product, of which a kernel may skip what a mask made from content leaves out. ``avoidable``: it only feeds another
+    product, and the two may be taken in another order.
     """
 
     flops: Callable[[Mask], int]
     origin: str
     skippable: bool = False
     avoidable: bool = False
+    depth: int = 0
+    terms: int = 0
 
 
 Edge = tuple["Value", Callable[[Mask], Mask | None]]

@@ -28,6 +28,11 @@ class Step:
     out_shape: tuple[int, ...]
     widths: tuple[int, int]
 
+    @property
+    def is_reshape(self) -> bool:
+        """Whether every element stays, in the same order."""
+        return self.name in _RESHAPES
+
     def forward(self, mask: Mask) -> Mask | None:
         """The mask of the view, for a mask of what it is a view of. None where it cannot be said within the limit."""
         if masks.is_everything(mask):
