@@ -24,7 +24,7 @@ from agentcore.problems.loading import Problem, missing_blobs
 from agentcore.problems.tensors import InputFactory, Value, input_specs, output_specs
 from agentcore.problems.workload import Workload
 
-COUNTER_VERSION = 6
+COUNTER_VERSION = 8
 """Raised whenever the same workload may be counted differently: cached counts of another version are not used."""
 
 _REAL_LIMIT_BYTES = 256 << 20

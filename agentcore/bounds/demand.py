@@ -72,8 +72,11 @@ def _follow(outputs: list[Value], found: Needed) -> dict[str, int]:
     while queue:
         order = -heapq.heappop(queue)
         value, wanted = values.pop(order), demand.pop(order)
-        if masks.is_empty(wanted):
+        amount = masks.count(wanted)
+        if not amount:
             continue
+        if amount == wanted.numel():
+            wanted = masks.everything(value.shape)
         product = value.product
         if product is not None and product.avoidable:
             found.reordered = True
@@ -83,7 +86,7 @@ def _follow(outputs: list[Value], found: Needed) -> dict[str, int]:
                 into = masked if product.skippable else found.flops
                 into[product.origin] = into.get(product.origin, 0) + flops
         if value.source is not None:
-            found.elements[value.source] = masks.count(wanted)
+            found.elements[value.source] = amount
         for operand, edge in value.edges:
             want(operand, edge(wanted))
     return masked

@@ -151,8 +151,12 @@ def product_of(call: Call) -> Product | None:
         if skippable and (left.maybe_zero or right.maybe_zero):
             return None
         depth = left.shape[-1]
-        terms = math.prod(call.shape) * depth
-        return Product(flops, wider(left.origin, right.origin) or "half", skippable, depth=depth, terms=terms)
+        size = math.prod(call.shape)
+        rows = left.shape[-2] if ranks[0] > 1 else 1
+        width = right.shape[-1] if ranks[1] > 1 else 1
+        outer = size // max(rows * width, 1) * (rows + width)
+        return Product(flops, wider(left.origin, right.origin) or "half", skippable, depth=depth,
+                       terms=size * depth, outer=outer)  # fmt: skip
     if call.name == "convolution":
         return _convolution_product(call)
     packet = call.func._overloadpacket
@@ -175,13 +179,11 @@ def mark_avoidable(call: Call, product: Product) -> None:
     if call.name not in MATRIX_PRODUCTS:
         return
     left, right = _factors(call)
-    inner = left.shape[-1]
     rows = left.shape[-2] if len(left.shape) > 1 else 1
     columns = right.shape[-1] if len(right.shape) > 1 else 1
-    batch = math.prod(call.shape) // max(rows * columns, 1)
-    for factor, across in ((left, columns * (inner + rows)), (right, rows * (inner + columns))):
+    for factor, across in ((left, columns), (right, rows)):
         for earlier in factor.chained:
-            if earlier.depth * across * batch < earlier.terms + product.terms:
+            if earlier.depth * earlier.outer * across < earlier.terms + product.terms:
                 earlier.avoidable = True
 
 

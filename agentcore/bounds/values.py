@@ -28,7 +28,8 @@ _NEGLIGIBLE = -1e4
 class Product:
     """Multiply-adds of one operation. ``flops`` gives two per multiply-add that the wanted outputs need.
 
-    ``depth``: how many terms make one element; ``terms``: all multiply-adds there are. ``skippable``: a batched
+    ``depth``: how many terms make one element; ``terms``: all multiply-adds there are; ``outer``:
+    rows and columns, over the batch. ``skippable``: a batched
     product, of which a kernel may skip what a mask made from content leaves out. ``avoidable``: it only feeds another
     product, and the two may be taken in another order.
     """
@@ -39,6 +40,7 @@ class Product:
     avoidable: bool = False
     depth: int = 0
     terms: int = 0
+    outer: int = 0
 
 
 Edge = tuple["Value", Callable[[Mask], Mask | None]]
