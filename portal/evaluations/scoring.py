@@ -20,6 +20,7 @@ from portal.attempts.models import Attempt
 from portal.evaluations import baselines
 from portal.evaluations.baselines import Verified
 from portal.evaluations.models import Evaluation, ScoreRecord, WorkloadResult
+from portal.problems.models import Problem
 
 _BATCH = 500
 
@@ -30,10 +31,12 @@ def score_new(evaluation: Evaluation) -> None:
     if attempt.kind == Attempt.Kind.BASELINE:
         refresh_scores(attempt.problem, evaluation.hardware, evaluation.problem_digest)
     elif evaluation.verdict == Verdict.PASSED.value:
-        found = baselines.verified_baselines(
-            attempt.problem, evaluation.hardware, digest=evaluation.problem_digest
-        )
-        _score([evaluation], found)
+        with transaction.atomic():
+            _one_at_a_time(attempt.problem)
+            found = baselines.verified_baselines(
+                attempt.problem, evaluation.hardware, digest=evaluation.problem_digest
+            )
+            _score([evaluation], found)
 
 
 def refresh_scores(problem, hardware: str, digest: str | None = None, **attempt_filter) -> int:
@@ -47,9 +50,14 @@ def refresh_scores(problem, hardware: str, digest: str | None = None, **attempt_
         attempt__problem=problem, hardware=hardware, kind=Evaluation.Kind.MEASURE, problem_digest=digest,
         state=Evaluation.State.DONE, verdict=Verdict.PASSED.value,
     ).select_related("attempt__problem", "attempt__campaign").defer("result").prefetch_related("workloads")
-    found = baselines.verified_baselines(problem, hardware, digest=digest)
     with transaction.atomic():
-        return _score(list(rows), found)
+        _one_at_a_time(problem)
+        return _score(list(rows), baselines.verified_baselines(problem, hardware, digest=digest))
+
+
+def _one_at_a_time(problem) -> None:
+    """Wait for whoever scores ``problem`` and has not committed: else neither would see what the other adds."""
+    Problem.objects.select_for_update().only("pk").get(pk=problem.pk)
 
 
 def refresh_campaign(campaign) -> int:

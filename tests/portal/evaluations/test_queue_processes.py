@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import signal
+import subprocess
+from contextlib import suppress
 
 import pytest
 
@@ -127,6 +129,46 @@ print(json.dumps([Evaluation.objects.filter(state=s).count() for s in ("done", "
     )
     assert states == [int(finished), int(reaped), 0, 2 * int(finished)]
     assert int(finished) + int(reaped) == 30
+
+
+RECORD = """
+from django.db import transaction
+from portal.problems.models import Problem
+problem = Problem.objects.get()
+stamp = make.make_stamp(device_uuid="{device}")
+print("ready", flush=True)
+with transaction.atomic():
+    {record}
+    print("recorded", flush=True)
+    sys.stdin.readline()
+"""
+
+
+@pytest.mark.postgres
+def test_a_kernel_and_its_baseline_that_two_devices_record_at_once_meet(postgres_deployment):
+    """Neither transaction sees the other's row: whoever scores second has to wait for the first."""
+    postgres_deployment.python("make.make_problem()")
+    kernel = postgres_deployment.start(RECORD.format(device="one", record=(
+        "attempt = make.make_attempt(problem); "
+        "make.make_evaluation(attempt, result=make.make_result(attempt, stamp=stamp))"
+    )), stdin=-1)
+    assert [kernel.stdout.readline() for _ in range(2)] == ["ready\n", "recorded\n"], kernel.communicate()
+    baseline = postgres_deployment.start(
+        RECORD.format(device="two", record="make.make_baseline(problem, stamp=stamp)"), stdin=subprocess.DEVNULL
+    )
+    assert baseline.stdout.readline() == "ready\n", baseline.communicate()
+    # With nothing to wait for it would be done in this time, and the kernel stay without a score.
+    with suppress(subprocess.TimeoutExpired):
+        baseline.wait(timeout=1.5)
+    assert kernel.communicate("go\n", timeout=60)[1] == "" and kernel.returncode == 0
+    errors = baseline.communicate(timeout=60)[1]
+    assert baseline.returncode == 0, errors
+    assert postgres_deployment.json(
+        """
+from portal.evaluations.models import Evaluation
+print(json.dumps([row.speedup is not None for row in Evaluation.objects.all()]))
+"""
+    ) == [True, True]
 
 
 @pytest.mark.postgres
