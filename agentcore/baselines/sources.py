@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import keyword
+
 from agentcore.baselines.kinds import BaselineKind
 from agentcore.problems import Problem
 
@@ -32,7 +34,7 @@ def eager_source(problem_name: str, reference: str, inputs: list[str], outputs: 
     """The problem's reference, unchanged, and a ``run`` that copies what it returns into the outputs."""
     parameters, call, copies = _interface(inputs, outputs)
     return (
-        f'"""The reference of {problem_name}, run as it is: the eager baseline."""\n\n'
+        f"# The reference of {problem_name}, run as it is: the eager baseline.\n\n"
         f"{reference.rstrip()}\n\n\n"
         f"_reference = run\n\n\n"
         f"def run({parameters}):\n"
@@ -46,7 +48,7 @@ def compiled_source(problem_name: str, reference: str, inputs: list[str], output
     """The reference under torch.compile, together with the copies into the outputs, which it can then fuse."""
     parameters, call, copies = _interface(inputs, outputs)
     return (
-        f'"""The reference of {problem_name} under torch.compile: compiled for each shape in its first call."""\n\n'
+        f"# The reference of {problem_name} under torch.compile: compiled for each shape in its first call.\n\n"
         f"{reference.rstrip()}\n\n\n"
         f"import torch as _torch\n"
         f"import torch._dynamo.config as _dynamo\n"
@@ -90,12 +92,24 @@ def run(*arguments):
 '''
 
 
+_OWN_NAMES = ("results", "_reference", "isinstance", "dict", "tuple", "list")
+"""What the functions below use for something else."""
+
+
 def _interface(inputs: list[str], outputs: list[str]) -> tuple[str, str, str]:
     """The parameters of ``run``, the arguments of the reference, and a line per output that copies its result."""
-    # An output may be named like an input; a result must never be.
-    own = {name: f"_out_{name}" if name in inputs or name == "results" else name for name in outputs}
-    copies = "\n".join(f"    {own[name]}.copy_(results[{index}])" for index, name in enumerate(outputs))
-    return ", ".join([*inputs, *own.values()]), ", ".join(inputs), copies
+    used = {*keyword.kwlist, *_OWN_NAMES}
+    ours, results = ([_unused(name, used) for name in names] for names in (inputs, outputs))
+    copies = "\n".join(f"    {name}.copy_(results[{index}])" for index, name in enumerate(results))
+    return ", ".join([*ours, *results]), ", ".join(ours), copies
+
+
+def _unused(name: str, used: set[str]) -> str:
+    """``name``, or with ``_`` after it where that is taken: the calls are positional, so it need only be a name."""
+    while name in used:
+        name += "_"
+    used.add(name)
+    return name
 
 
 def _unpacked(outputs: list[str]) -> str:

@@ -31,11 +31,24 @@ def test_the_eager_baseline_copies_whatever_the_reference_returns(returned: str)
     assert (a.value, b.value) == (3, 4)
 
 
-@pytest.mark.parametrize(("given", "made"), [("x", "x"), ("x", "results"), ("x", "y")])
-def test_an_output_named_like_an_input_or_like_the_results_is_kept_apart(given: str, made: str) -> None:
+@pytest.mark.parametrize(
+    ("given", "made"),
+    [("x", "x"), ("x", "results"), ("results", "results_"), ("lambda", "list"), ("_reference", "run")],
+)
+def test_no_name_of_an_input_or_output_meets_another_or_a_keyword(given: str, made: str) -> None:
     out = Output()
-    run_of(eager_source("p", f"def run({given}):\n    return {given} + 1", [given], [made]))(1, out)
+    source = eager_source("p", "def run(a):\n    return a + 1", [given], [made])
+    run_of(source)(1, out)
     assert out.value == 2
+    compile(compiled_source("p", "def run(a):\n    return a + 1", [given], [made]), "kernel.py", "exec")
+
+
+def test_a_reference_may_start_with_its_docstring_and_future_imports() -> None:
+    reference = '"""Doc."""\n\nfrom __future__ import annotations\n\n\ndef run(x: Absent):\n    return x + 1\n'
+    out = Output()
+    run_of(eager_source("p", reference, ["x"], ["y"]))(1, out)
+    assert out.value == 2
+    compile(compiled_source("p", reference, ["x"], ["y"]), "kernel.py", "exec")
 
 
 def test_the_compiled_baseline_holds_the_reference_unchanged_and_compiles_for_every_shape() -> None:
