@@ -19,8 +19,9 @@ from pathlib import Path
 from agentcore.build.log import clean_log, clean_text
 from agentcore.problems.blobs import find_blob, missing_blobs
 from agentcore.problems.problem import Problem
+from agentcore.problems.trial_main import MARK
 from agentcore.problems.workload import SafetensorsInput, Workload
-from agentcore.sandbox import GIB, Bind, Limits, Sandbox
+from agentcore.sandbox import GIB, Bind, Limits, Sandbox, SandboxError
 
 MAX_TENSOR_BYTES = GIB
 """A workload whose inputs and outputs are together larger is not tried."""
@@ -28,7 +29,6 @@ MAX_TENSOR_BYTES = GIB
 _PACKAGE = Path(__file__).resolve().parents[1]
 _INSIDE = Path("/tmp/kernelyard")  # noqa: S108  the sandbox's own
 _LIMITS = Limits(memory_bytes=8 * GIB, processes=256, file_bytes=GIB, wall_s=120, output_bytes=64 * 1024)
-_MARK = "kernelyard-trial "
 _NEEDS_DEVICE = re.compile(
     r"cuda|not implemented for|no kernel image|scaled_mm|scaling configuration|not compiled with|triton|flashinfer",
     re.IGNORECASE,
@@ -52,7 +52,7 @@ class Trial:
 def try_reference(problem: Problem, sandbox: Sandbox) -> Trial:
     """Make the inputs of the smallest workload that can run here and call the reference with them, on the CPU.
 
-    Raises SandboxError where the sandbox itself fails.
+    Where the sandbox itself fails the outcome is ``failed`` as well: nothing is known, so nothing is passed.
     """
     workload = _smallest(problem)
     if workload is None:
@@ -60,16 +60,19 @@ def try_reference(problem: Problem, sandbox: Sandbox) -> Trial:
     size = tensor_bytes(problem, workload)
     if size > MAX_TENSOR_BYTES:
         return Trial("skipped", f"its smallest workload has {size / GIB:.1f} GiB of tensors", workload.uuid)
-    with tempfile.TemporaryDirectory(prefix="kernelyard-trial-") as place:
-        root = Path(place)
-        binds = _lay_out(problem, workload, root)
-        done = sandbox.run(
-            [sys.executable, "-I", "-B", "-c", _MAIN, str(_INSIDE), str(_INSIDE / "problem")],
-            readable=[Bind(_PACKAGE, _INSIDE / "agentcore"), Bind(root, _INSIDE / "problem"), *binds],
-            env={"OMP_NUM_THREADS": "2"},
-            limits=_LIMITS,
-        )
-    said = clean_log(done.stdout).rpartition(_MARK)[2].strip() if _MARK.encode() in done.stdout else ""
+    try:
+        with tempfile.TemporaryDirectory(prefix="kernelyard-trial-") as place:
+            root = Path(place)
+            binds = _lay_out(problem, workload, root)
+            done = sandbox.run(
+                [sys.executable, "-I", "-B", "-c", _MAIN, str(_INSIDE), str(_INSIDE / "problem")],
+                readable=[Bind(_PACKAGE, _INSIDE / "agentcore"), Bind(root, _INSIDE / "problem"), *binds],
+                env={"OMP_NUM_THREADS": "2"},
+                limits=_LIMITS,
+            )
+    except (SandboxError, OSError) as error:
+        return Trial("failed", f"could not be tried: {clean_text(str(error))}", workload.uuid)
+    said = clean_log(done.stdout).rpartition(MARK)[2].strip() if MARK.encode() in done.stdout else ""
     if done.timed_out:
         return Trial("failed", f"did not end within {_LIMITS.wall_s:.0f} s", workload.uuid)
     if done.memory_message:

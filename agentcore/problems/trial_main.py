@@ -6,7 +6,8 @@ import os
 import sys
 from pathlib import Path
 
-_MARK = "kernelyard-trial "
+MARK = "kernelyard-trial "
+"""What stands before the outcome, on a line of its own."""
 
 
 def main(directory: str) -> None:
@@ -14,7 +15,7 @@ def main(directory: str) -> None:
     answer = os.dup(1)
     os.dup2(2, 1)  # what a reference prints is not the answer
     said = _tried(Path(directory))
-    os.write(answer, f"\n{_MARK}{said}\n".encode("utf-8", "replace"))
+    os.write(answer, f"\n{MARK}{said}\n".encode("utf-8", "replace"))
     sys.stderr.flush()
     os._exit(0)  # threads that a reference left behind do not hold us
 

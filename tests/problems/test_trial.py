@@ -88,6 +88,14 @@ def test_data_files_are_shown_to_it(write_problem: Any, tmp_path: Path) -> None:
         assert tried(write_problem, reference, x=source).outcome == "ran"
 
 
+def test_a_sandbox_that_fails_is_an_outcome(write_problem: Any, tmp_path: Path, monkeypatch: Any) -> None:
+    problem = load_problem(write_problem())
+    monkeypatch.setattr(trial_module, "_PACKAGE", tmp_path / "absent")
+    trial = try_reference(problem, find_sandbox())
+    assert (trial.outcome, trial.ok) == ("failed", False)
+    assert "could not be tried" in trial.message and "absent" in trial.message
+
+
 def test_one_too_large_for_a_trial_is_left_out(write_problem: Any, monkeypatch: Any) -> None:
     monkeypatch.setattr(trial_module, "MAX_TENSOR_BYTES", 100)
     trial = tried(write_problem, "def run(x, scale):\n    return x\n")
