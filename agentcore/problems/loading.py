@@ -43,6 +43,7 @@ def load_problem(path: Path) -> Problem:
 
 def read_parts(root: Path) -> Parts:
     """What the files in directory ``root`` say, not yet validated. Raises ProblemError for what cannot be read."""
+    _refuse_links_outside(root)
     definition = read_item(root / DEFINITION)
     workload_file = root / WORKLOADS
     if not workload_file.is_file():
@@ -64,6 +65,14 @@ def read_parts(root: Path) -> Parts:
         original_name=source.get("name", ""),
         root=root,
     )
+
+
+def _refuse_links_outside(root: Path) -> None:
+    """What stands in a problem's files is published: none may show a file of the host to whoever reads the problem."""
+    home = root.resolve()
+    for file in sorted(file for file in root.glob("*") if file.suffix in (".json", ".jsonl", ".py", ".md")):
+        if file.is_symlink() and not file.resolve().is_relative_to(home):
+            raise ProblemError.at(file, None, "", "is a link that leads out of the problem's directory")
 
 
 def official_beside(root: Path) -> Item | None:

@@ -317,6 +317,21 @@ def test_what_a_blob_holds_is_checked_by_its_header(write_problem: Any) -> None:
     assert blob_files(load_problem(root)) == [file.resolve()]
 
 
+@pytest.mark.parametrize("name", ["README.md", "baseline.py", "definition.json"])
+def test_a_file_linked_from_outside_is_refused_and_one_from_inside_is_not(
+    write_problem: Any, tmp_path: Path, name: str
+) -> None:
+    root, secret = write_problem(), tmp_path / "secret"
+    secret.write_text("not for readers of the problem")
+    (root / name).rename(root / "kept") if (root / name).exists() else (root / "kept").write_text("")
+    (root / name).symlink_to(secret)
+    with pytest.raises(ProblemError, match=rf"{name}: is a link that leads out of the problem's directory"):
+        load_problem(root)
+    (root / name).unlink()
+    (root / name).symlink_to("kept")
+    assert load_problem(root).name == "scaled_rows"
+
+
 def test_unicode_paths_work(write_problem: Any, tmp_path: Path) -> None:
     moved = write_problem().rename(tmp_path / "prøblem µ")
     assert load_problem(moved).name == "scaled_rows"

@@ -115,7 +115,7 @@ def test_what_failed_is_said_and_not_measured_again_unless_forced(problem, capsy
 
 
 def test_the_command_prints_what_it_did_and_why_for_all_problems_or_the_named_ones(problem, capsys):
-    call_command("baselines", "--hardware", "b200", "--kind", "hand", "agent")
+    call_command("baselines", "--hardware", "b200", "--kind", "hand", "--kind", "agent")
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].split() == ["problem", "kind", "hardware", "done", "why"]
     assert lines[1].split(maxsplit=4) == [
@@ -123,7 +123,7 @@ def test_the_command_prints_what_it_did_and_why_for_all_problems_or_the_named_on
     ]
     assert lines[2].split(maxsplit=4)[:4] == ["scale", "agent", "b200", "none"] and "empty:" in lines[2]
     assert lines[3] == "1 queued, 0 waiting, 0 measured, 0 failed, 1 none"
-    call_command("baselines", "--hardware", "cpu", "--problem", "scale")
+    call_command("baselines", "--hardware", "cpu", "scale")
     assert Evaluation.objects.filter(hardware="cpu").count() == 3
     for words in (["nothing"], ["--problem", "nothing"]):
         with pytest.raises(CommandError, match="no problem 'nothing'"):

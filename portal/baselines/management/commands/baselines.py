@@ -31,26 +31,31 @@ class Command(BaseCommand):
     def add_arguments(self, parser) -> None:
         parser.add_argument("names", nargs="*", metavar="PROBLEM", help="default: all active problems")
         parser.add_argument("--problem", action="append", default=[], metavar="PROBLEM", help="the same, by option")
-        parser.add_argument("--hardware", nargs="+", choices=[member.value for member in HardwareName], default=["cpu"])
+        # One value an option: a list would take the problem's name that follows it.
         parser.add_argument(
-            "--kind", nargs="+", choices=[kind.value for kind in BaselineKind],
-            default=[kind.value for kind in BaselineKind], help="default: every kind that a problem has",
+            "--hardware", action="append", choices=[member.value for member in HardwareName],
+            help="may be given more than once (default: cpu)",
+        )
+        parser.add_argument(
+            "--kind", action="append", choices=[kind.value for kind in BaselineKind],
+            help="may be given more than once (default: every kind that a problem has)",
         )
         parser.add_argument("--force", action="store_true", help="measure again what is neither missing nor stale")
         parser.add_argument("--wait", action="store_true", help="until all of it is measured; a worker must be running")
         parser.add_argument("--timeout-minutes", type=float, default=120.0, help="how long to wait (default 120)")
 
     def handle(self, *args, **options) -> None:
-        kinds = [kind for kind in BaselineKind if kind.value in options["kind"]]
+        kinds = [kind for kind in BaselineKind if kind.value in (options["kind"] or list(BaselineKind))]
+        hardware = list(dict.fromkeys(options["hardware"] or ["cpu"]))
         steps: list[Step] = []
         for problem in self._problems([*options["names"], *options["problem"]]):
             try:
-                steps += measure(problem, options["hardware"], kinds, force=options["force"])
+                steps += measure(problem, hardware, kinds, force=options["force"])
             except ProblemError as error:
                 self.stderr.write(f"{problem.name}: {error}")
                 continue
-            for hardware in options["hardware"]:
-                scoring.refresh_scores(problem, hardware)
+            for each in hardware:
+                scoring.refresh_scores(problem, each)
         self._table(steps)
         if options["wait"]:
             self._wait(steps, options["timeout_minutes"])
