@@ -18,6 +18,7 @@ import torch
 from agentcore.judge.host_buffers import HostBuffers
 from agentcore.judge.layout import as_bits, detects_poison, leftover
 from agentcore.judge.measurement import Measurement, Verifier
+from agentcore.judge.result import HostLoad
 from agentcore.judge.runner import pages
 from agentcore.problems.tensors import Value
 from agentcore.vocabulary import CheckName
@@ -38,6 +39,8 @@ constant, and a share of the call's own time, since a larger working set is cold
 PROMPT_WAKE_US = 50.0
 """No more than this is taken off a disturbed call for waking up: where nothing disturbs it takes less."""
 ECHO_ROUNDS = 6
+BUSY_SHARE = 0.3
+"""Others that used so much of the host's cores are why a large working set is cold when it wakes."""
 UNEVEN_WAKE_SHARE = 2.0
 """A companion whose upper quartile is beyond this many times its lower one says that the machine is busy."""
 REPEAT_SHARE, REPEAT_SLACK_US = 0.6, 5.0
@@ -222,10 +225,12 @@ def hidden_before(times: list[CallTime]) -> str:
     return f"from being woken to beginning a call it took {typical:.0f} µs longer than a runner without a candidate"
 
 
-def judge_wakes(measurement: Measurement, times: list[CallTime]) -> None:
-    """Records ``steady-work``. Where the companion itself woke up unevenly nobody can be accused: asked for again."""
+def judge_wakes(measurement: Measurement, times: list[CallTime], load: HostLoad | None = None) -> None:
+    """Records ``steady-work``. Where the companion itself woke up unevenly, or others had much of the host (``load``;
+    what the candidate started is not among them), nobody can be accused: asked for again.
+    """
     message = hidden_before(times)
-    if message and _busy(times):
+    if message and (_busy(times) or (load is not None and load.others_share > BUSY_SHARE)):
         measurement.findings.fail(CheckName.QUIET_DEVICE, f"{message}, on a machine too busy to tell why")
     else:
         measurement.findings.record(

@@ -214,6 +214,8 @@ class HostRunner:
         buffers = self._share(verifier, writable_inputs=False)
         try:
             calls = Calls(self, buffers, verifier, measurement)
+            watch = HostLoadWatch()
+            watch.start()
             with self.target.measuring(), self.session.process.unwatched():
                 self.session.post({"op": "calls", "first": self.sequence + 1})
                 self.session.freeze()
@@ -231,7 +233,7 @@ class HostRunner:
             if not measurement.findings.failed:
                 judge_clock(measurement, times)
                 judge_canary(measurement)
-                judge_wakes(measurement, times)
+                judge_wakes(measurement, times, watch.stop())
             return measurement
         finally:
             buffers.close()

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from agentcore.judge.host_calls import PROMPT_WAKE_US, CallTime, judge_clock, judge_wakes
 from agentcore.judge.measurement import Measurement
+from agentcore.judge.result import HostLoad
 from agentcore.vocabulary import CheckName, Verdict
 
 
@@ -63,6 +64,14 @@ def test_clocks_are_compared_call_by_call() -> None:
     judge_clock(measurement, times([25.0] * 9, [24.0] * 9, claimed_us=2.0, elapsed_us=400))
     assert CheckName.CLOCK_AGREES in {c.name for c in measurement.findings.checks()}
     assert measurement.findings.verdict() is Verdict.CLOCK_MISMATCH
+
+
+def test_late_wakes_accuse_nobody_while_others_have_most_of_the_host() -> None:
+    late = times([80.0] * 20, [25.0] * 20)
+    for share, verdict in ((0.05, Verdict.REWARD_HACK), (0.85, Verdict.INFRA_ERROR)):
+        measurement = Measurement()
+        judge_wakes(measurement, late, HostLoad(others_share=share, steal_share=0.0))
+        assert measurement.findings.verdict() is verdict
 
 
 def test_clocks_that_others_took_the_cpu_from_prove_nothing() -> None:
