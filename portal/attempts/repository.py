@@ -21,16 +21,17 @@ PUBLIC_FILES = ("definition.json", "workload.jsonl", "workload.cpu.jsonl", "base
 _LEFT_OUT = {"__pycache__", ".pytest_cache", ".ruff_cache", ".DS_Store"}
 
 
-def ensure_repositories() -> None:
+def ensure_repositories() -> str | None:
     """Create both repositories where they are missing and bring main of the attempts repository up to date.
 
-    Safe to call again: an unchanged tree makes no commit.
+    Safe to call again: an unchanged tree makes no commit. Returns the commit that brought an existing main up to date.
+    Raises GitStoreError where git refuses.
     """
-    attempts = Path(settings.ATTEMPTS_REPOSITORY)
+    attempts, commit = Path(settings.ATTEMPTS_REPOSITORY), None
     if attempts.exists():
         with AttemptsRepository.open(attempts) as repository:
             repository.configure()
-            repository.update_main(list(seed_tree()), "Bring the starting tree up to date")
+            commit = repository.update_main(list(seed_tree()), "Bring the starting tree up to date")
     else:
         AttemptsRepository.create(attempts, list(seed_tree())).close()
     solutions = Path(settings.SOLUTIONS_REPOSITORY)
@@ -39,6 +40,7 @@ def ensure_repositories() -> None:
             published.configure()
     else:
         SolutionsRepository.create(solutions).close()
+    return commit
 
 
 def seed_tree() -> Iterator[tuple[str, bytes]]:

@@ -196,6 +196,12 @@ def history_table(history: Sequence[Mark]) -> Table:
                  caption_hidden=True, at_most=HISTORY_ROWS, empty="No attempt has been evaluated in this track yet.")
 
 
+def faster_than_baseline(rows: Iterable[WorkloadResult]) -> tuple[int, int]:
+    """On how many workloads the attempt is faster than T_b, and of how many both times are known."""
+    known = [(row.latency_us, row.baseline_us) for row in rows if row.latency_us and row.baseline_us]
+    return sum(latency < baseline for latency, baseline in known), len(known)
+
+
 def workload_latency(rows: Iterable[WorkloadResult], workload_table: Table, *, twin: str = "") -> Chart:
     """Per workload, on a log axis: the bound, the baseline and the attempt with its interval."""
     rows = [row for row in rows if row.latency_us or row.baseline_us or row.t_sol_us]
@@ -240,8 +246,10 @@ def workload_latency(rows: Iterable[WorkloadResult], workload_table: Table, *, t
                "categoryorder": "array", "categoryarray": names, "tickfont": {"size": 11}},
         margin={"l": 8, "r": 16, "t": 12, "b": 44},
     )
-    faster = sum(1 for r in rows if r.latency_us and r.baseline_us and r.latency_us < r.baseline_us)
-    summary = f"Faster than the baseline on {faster} of {len(rows)} workload{'s' if len(rows) != 1 else ''}."
+    faster, compared = faster_than_baseline(rows)
+    summary = f"Faster than the baseline on {faster} of {compared} workload{'s' if compared != 1 else ''}."
+    if not compared:
+        summary = ""
     return Chart("workload-latency", "Latency per workload", summary, {"data": traces, "layout": layout},
                  workload_table, height=110 + 26 * max(3, len(rows)), twin=twin or "The same as a table",
                  twin_open=bool(twin))

@@ -119,7 +119,7 @@ def _from_result(found: Evidence, result: EvaluationResult) -> None:
 
 
 def _stats(evaluation: Evaluation, rows: list[Any]) -> list[dict[str, str]]:
-    faster = sum(bool(r.latency_us and r.baseline_us and r.latency_us < r.baseline_us) for r in rows)
+    faster, compared = charts.faster_than_baseline(rows)
     return [
         {"label": "SOL score", "value": formatting.score(evaluation.sol_score), "note": "0.5 baseline, 1 limit",
          "term": "sol-score"},
@@ -127,8 +127,9 @@ def _stats(evaluation: Evaluation, rows: list[Any]) -> list[dict[str, str]]:
          "term": "speedup"},
         {"label": "latency", "value": formatting.microseconds(evaluation.latency_geomean_us),
          "note": "geometric mean over workloads", "term": "latency"},
-        {"label": "faster than baseline", "value": f"{faster} / {len(rows)}" if rows else formatting.NOTHING,
-         "note": "workloads", "term": "baseline"},
+        {"label": "faster than baseline", "value": f"{faster} / {compared}" if compared else formatting.NOTHING,
+         "note": "workloads" if compared == len(rows) else "workloads with a baseline" if compared else "none known",
+         "term": "baseline"},
     ]
 
 

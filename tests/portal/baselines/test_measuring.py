@@ -130,6 +130,16 @@ def test_the_command_prints_what_it_did_and_why_for_all_problems_or_the_named_on
             call_command("baselines", *words)
 
 
+def test_a_problem_that_main_does_not_have_is_named_and_stops_no_other(problem, capsys):
+    import_problem(repos.write_problem(django_settings.PROBLEMS_DIR, "another"))  # sorts before "scale"
+    call_command("baselines", "--kind", "hand")
+    out, err = capsys.readouterr()
+    assert err.startswith("another: its baselines cannot be committed: ")
+    assert "no problem" in err and err.rstrip().endswith("run manage.py initrepos") and err.count("\n") == 1
+    assert "1 queued" in out and "Traceback" not in err
+    assert {e.attempt.problem.name for e in Evaluation.objects.all()} == {"scale"}
+
+
 def test_waiting_for_a_worker_that_is_not_there_ends_with_what_to_start(problem):
     with pytest.raises(CommandError, match=r"1 baselines are not measured .* `manage.py fleet --hardware cpu`"):
         call_command("baselines", "--kind", "hand", "--wait", "--timeout-minutes", "0")

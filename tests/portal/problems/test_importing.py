@@ -93,3 +93,28 @@ def test_bringing_the_starting_tree_up_to_date_commits_only_changes(tmp_path):
     import_problem(repos.write_problem(django_settings.PROBLEMS_DIR, "other"))
     ensure_repositories()
     assert main() != before
+
+
+def test_importing_brings_what_agents_start_from_up_to_date_itself(tmp_path, capsys):
+    repos.start(tmp_path)
+    call_command("importproblems", str(repos.write_problem(django_settings.PROBLEMS_DIR, "other")))
+    said = capsys.readouterr().out
+    with AttemptsRepository.open(django_settings.ATTEMPTS_REPOSITORY) as repository:
+        main = repository.resolve(MAIN)
+        assert "definition.json" in repository.names(main, "problems/other")
+    assert f"brought up to date by commit {main[:10]}" in said
+    call_command("importproblems", str(django_settings.PROBLEMS_DIR))
+    assert "attempts.git, from which agents start: was up to date" in capsys.readouterr().out
+
+
+def test_importing_before_there_are_repositories_says_what_creates_them(tmp_path, home, capsys):
+    call_command("importproblems", str(repos.write_problem(tmp_path)))
+    assert "manage.py initrepos creates it" in capsys.readouterr().out
+    assert not (home / "attempts.git").exists()
+
+
+def test_a_repository_that_git_cannot_read_is_named_after_the_import(tmp_path, home):
+    (home / "attempts.git").mkdir()
+    with pytest.raises(CommandError, match=r"imported, but main of .*attempts\.git.* manage\.py initrepos"):
+        call_command("importproblems", str(repos.write_problem(tmp_path)))
+    assert Problem.objects.get().name == "scale"

@@ -9,6 +9,7 @@ from django.core.management.base import BaseCommand, CommandError
 from django.utils import timezone
 
 from agentcore.baselines import BaselineKind
+from agentcore.gitstore import GitStoreError
 from agentcore.problems import ProblemError
 from agentcore.vocabulary import HardwareName
 from portal.baselines.measuring import Done, Step, measure
@@ -53,6 +54,12 @@ class Command(BaseCommand):
                 steps += measure(problem, hardware, kinds, force=options["force"])
             except ProblemError as error:
                 self.stderr.write(f"{problem.name}: {error}")
+                continue
+            except GitStoreError as error:
+                self.stderr.write(
+                    f"{problem.name}: its baselines cannot be committed: {_one_line(str(error))}. "
+                    "If main of the attempts repository lacks it, run manage.py initrepos"
+                )
                 continue
             for each in hardware:
                 scoring.refresh_scores(problem, each)

@@ -9,8 +9,10 @@ from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 
 from agentcore.build.log import clean_text
+from agentcore.gitstore import GitStoreError
 from agentcore.problems import Problem as ProblemFiles
 from agentcore.sandbox import SandboxError, find_sandbox
+from portal.attempts.repository import ensure_repositories
 from portal.problems.importing import Examine, imports
 
 
@@ -18,7 +20,8 @@ class Command(BaseCommand):
     help = (
         "Import every problem at or below the given paths (default: the suite of this checkout): directories with a "
         "definition.json at any depth, JSONL with one problem a line, parquet, FlashInfer-Trace. A broken one is "
-        "reported and stops no other. The judge runs references in its own process: import only what you trust."
+        "reported and stops no other. Main of the attempts repository, from which agents start, follows. "
+        "The judge runs references in its own process: import only what you trust."
     )
 
     def add_arguments(self, parser) -> None:
@@ -43,8 +46,24 @@ class Command(BaseCommand):
         words = ("created", "updated", "unchanged", "repeated", "broken")
         summary = ", ".join(f"{counts[word]} {word}" for word in words if counts[word])
         self.stdout.write(f"{counts.total()} problems: {summary}")
+        self._publish()
         if counts["broken"]:
             raise CommandError(f"{counts['broken']} of {counts.total()} problems were not imported; see above")
+
+    def _publish(self) -> None:
+        """Bring what agents start from up to date: on a problem that main does not have, nobody can push."""
+        attempts = Path(settings.ATTEMPTS_REPOSITORY)
+        if not attempts.exists():
+            self.stdout.write(f"{attempts} does not exist yet; manage.py initrepos creates it, with all problems")
+            return
+        try:
+            commit = ensure_repositories()
+        except GitStoreError as error:
+            raise CommandError(
+                f"imported, but main of {attempts} does not have it: {clean_text(str(error))}. Run manage.py initrepos"
+            ) from None
+        brought = f"brought up to date by commit {commit[:10]}" if commit else "was up to date"
+        self.stdout.write(f"main of {attempts.name}, from which agents start: {brought}")
 
     def _examiner(self) -> Examine:
         from agentcore.problems.trial import try_reference
