@@ -166,7 +166,7 @@ def evaluation_detail(evaluation: Evaluation) -> dict[str, Any]:
             ]
         workloads.append(
             {
-                "index": workload.get("index"),
+                "index": None if heldout else workload.get("index"),
                 "uuid": workload.get("uuid"),
                 "heldout": heldout,
                 "axes": {} if heldout else workload.get("axes"),

@@ -45,6 +45,12 @@ def index(request: HttpRequest) -> dict[str, Any]:
 
 
 @json_view
+def nothing(request: HttpRequest) -> dict[str, Any]:
+    """Whatever else is asked for."""
+    raise ApiError("nothing is at this address; /api/v1/ lists what there is", 404)
+
+
+@json_view
 def health(request: HttpRequest) -> dict[str, Any]:
     """The portal answers and its database too; how much work waits on each hardware."""
     waiting: dict[str, dict[str, int]] = {}

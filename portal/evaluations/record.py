@@ -83,7 +83,9 @@ def _check_rows(evaluation: Evaluation, result: EvaluationResult) -> Iterable[Ch
 
     yield from (row(check, None) for check in result.checks)
     for workload in result.workloads:
-        yield from (row(check, workload.index) for check in workload.checks)
+        # A held-out workload's index is also that of another one; the message says that it is held out.
+        index = None if workload.heldout else workload.index
+        yield from (row(check, index) for check in workload.checks)
 
 
 def device_fields(stamp: EnvironmentStamp) -> dict[str, str]:

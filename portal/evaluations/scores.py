@@ -7,11 +7,12 @@ came before, `infra_error` supersedes nothing). An improvement counts only beyon
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from django.db.models import F, OuterRef, QuerySet, Subquery
+from django.db.models import Count, F, OuterRef, QuerySet, Subquery
 
 from agentcore.bounds import score
 from agentcore.vocabulary import Change, Verdict
@@ -36,6 +37,24 @@ def standing_evaluations(**attempt_filter) -> QuerySet[Evaluation]:
         state=Evaluation.State.DONE,
         pk=Subquery(newest.values("pk")[:1]),
     )
+
+
+def verdict_counts(hardware: str, **attempt_filter) -> Counter[str]:
+    """How many attempts ended with each verdict: that of the standing evaluation, else as `unmeasured_counts` says."""
+    standing = standing_evaluations(**attempt_filter).filter(hardware=hardware)
+    return unmeasured_counts(hardware, **attempt_filter) + Counter(
+        dict(standing.order_by().values_list("verdict").annotate(n=Count("id")))
+    )
+
+
+def unmeasured_counts(hardware: str, **attempt_filter) -> Counter[str]:
+    """How many attempts without a standing evaluation ended how: they were only compiled, or it was nobody's fault."""
+    standing = standing_evaluations(**attempt_filter).filter(hardware=hardware)
+    rest = Evaluation.objects.filter(
+        **{f"attempt__{key}": value for key, value in attempt_filter.items()}, hardware=hardware,
+        kind__in=[Evaluation.Kind.MEASURE, Evaluation.Kind.COMPILE], state=Evaluation.State.DONE,
+    ).exclude(attempt__in=standing.values("attempt"))
+    return Counter(dict(rest.order_by().values_list("verdict").annotate(n=Count("attempt", distinct=True))))
 
 
 def passed_evaluations(problem, hardware: str, *, digest: str | None = None, **attempt_filter) -> QuerySet[Evaluation]:

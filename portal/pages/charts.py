@@ -158,7 +158,8 @@ def score_history(history: Sequence[Mark]) -> Chart:
     )
     passed = sum(mark.point.verdict == "passed" for mark in history)
     best_score = history[-1].point.best_sol_score if history else None
-    summary = f"{len(history)} attempts, {passed} passed; best beyond noise S = {formatting.score(best_score)}."
+    counted = formatting.counted(len(history), "attempt")
+    summary = f"{counted}, {passed:,} passed; best beyond noise S = {formatting.score(best_score)}."
     return Chart("score-history", "SOL score over attempts", summary, {"data": traces, "layout": layout},
                  history_table(history))
 
@@ -247,9 +248,7 @@ def workload_latency(rows: Iterable[WorkloadResult], workload_table: Table, *, t
         margin={"l": 8, "r": 16, "t": 12, "b": 44},
     )
     faster, compared = faster_than_baseline(rows)
-    summary = f"Faster than the baseline on {faster} of {compared} workload{'s' if compared != 1 else ''}."
-    if not compared:
-        summary = ""
+    summary = f"Faster than the baseline on {faster} of {formatting.counted(compared, 'workload')}." if compared else ""
     return Chart("workload-latency", "Latency per workload", summary, {"data": traces, "layout": layout},
                  workload_table, height=110 + 26 * max(3, len(rows)), twin=twin or "The same as a table",
                  twin_open=bool(twin))

@@ -107,3 +107,8 @@ def axes(values: object, *, limit: int = 120) -> str:
         return ""
     text = ", ".join(f"{name}={value}" for name, value in values.items())
     return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def counted(number: int, noun: str) -> str:
+    """``1 attempt``, ``2 attempts``, ``1,200 attempts``."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"

@@ -120,7 +120,8 @@ def workloads(rows: Sequence[WorkloadResult], details: dict[tuple[str, bool], di
 
     all_passed = all(row.verdict == "passed" for row in rows)
     columns = [
-        Column("index", "#", lambda r: r.index, numeric=True),
+        # Held-out workloads are numbered by themselves: their number is that of another in the same table.
+        Column("index", "#", lambda r: None if r.heldout else r.index, numeric=True),
         Column("axes", "workload", lambda r: r.axes, _shape, css="axes-cell"),
         Column("verdict", "verdict", lambda r: r.verdict, tables.badge, visible=not all_passed),
         Column("latency_us", "latency (µs)", lambda r: r.latency_us, tables.microseconds, numeric=True,
@@ -170,7 +171,7 @@ def bounds(rows: Sequence[WorkloadResult], details: dict[tuple[str, bool], dict[
     if not known:
         return None
     columns = [
-        Column("index", "#", lambda r: r.index, numeric=True),
+        Column("index", "#", lambda r: None if r.heldout else r.index, numeric=True),
         Column("t_sol_us", "T_SOL (µs)", lambda r: r.t_sol_us, tables.microseconds, numeric=True, term="bound"),
         Column("resource_us", "time at each resource", lambda r: part(r, "resource_us"),
                listed(formatting.microseconds), css="wrap"),

@@ -2,23 +2,38 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from django.db.models import Q
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import get_object_or_404
+from django.shortcuts import get_object_or_404, redirect
+from django.urls import reverse
 
 from agentcore.vocabulary import HardwareName, Language, Verdict
 from portal.attempts.models import Attempt
 from portal.evaluations import sanitizing
 from portal.evaluations.models import Evaluation
-from portal.pages import evidence, listings, live, queries, rivals, sanitizers, sources, tables, text, versus
+from portal.pages import (
+    evidence,
+    formatting,
+    listings,
+    live,
+    queries,
+    rivals,
+    sanitizers,
+    sources,
+    tables,
+    text,
+    versus,
+)
 from portal.pages.access import may_review
 from portal.pages.filters import AttemptFilter
 from portal.solutions import publishing, replacing
 from portal.solutions.models import Solution
 
 LINEAGE = 30
+SHORTEST_PREFIX = 7  # digits of a commit, as git abbreviates it
 DIFF_BASES = ("parent", "solution", "nothing")
 
 
@@ -29,8 +44,8 @@ def attempt_list(request: HttpRequest) -> HttpResponse:
     rows = queries.ordered(rows, sort, listings.ATTEMPT_ORDER, ("-received_at", "-pk"))
     page = tables.paginated(request, rows)
     table = listings.attempts(
-        rows, caption=f"{page.paginator.count:,} attempts", page=page, sort=sort or "-received_at", sortable=True,
-        query=request.GET, empty=(
+        rows, caption=formatting.counted(page.paginator.count, "attempt"), page=page,
+        sort=sort or "-received_at", sortable=True, query=request.GET, empty=(
             "No attempt matches these filters." if filtered.form.changed_data
             else "No attempt yet. Agents push branches to attempts.git; the protocol says how."
         ),
@@ -39,7 +54,18 @@ def attempt_list(request: HttpRequest) -> HttpResponse:
     return tables.respond(request, "attempts/list.html", context, table)
 
 
+def _whole(commit: str) -> str | None:
+    """The one commit of an attempt that starts with this many digits or more; None where none or several do."""
+    if not re.fullmatch(rf"[0-9a-f]{{{SHORTEST_PREFIX},39}}", commit):
+        return None
+    found = list(Attempt.objects.filter(commit__startswith=commit).values_list("commit", flat=True)[:2])
+    return found[0] if len(found) == 1 else None
+
+
 def attempt_detail(request: HttpRequest, commit: str) -> HttpResponse:
+    if (whole := _whole(commit)) is not None:
+        query = request.GET.urlencode()
+        return redirect(reverse("attempt-detail", args=[whole]) + (f"?{query}" if query else ""))
     attempt = get_object_or_404(
         Attempt.objects.select_related("problem", "agent", "campaign", "parent__agent"), commit=commit
     )

@@ -124,10 +124,9 @@ def _stats(summary: scores.CampaignSummary) -> list[dict[str, str]]:
 
 
 def _verdict_mix(campaign: Campaign) -> list[tuple[Look, str, int]]:
-    """How the campaign's finished evaluations ended, most frequent first."""
-    rows = dict(
-        Evaluation.objects.filter(attempt__campaign=campaign, state=Evaluation.State.DONE).exclude(verdict="")
-        .order_by().values_list("verdict").annotate(n=Count("id"))
+    """How the attempts that the campaign's figures count ended, most frequent first."""
+    rows = scores.verdict_counts(
+        campaign.hardware, campaign=campaign, language=campaign.language, kind=Attempt.Kind.AGENT
     )
     return sorted(((look, str(verdict), rows[verdict]) for verdict, look in VERDICTS.items() if verdict in rows),
                   key=lambda row: -row[2])

@@ -32,8 +32,8 @@ def event_list(request: HttpRequest) -> HttpResponse:
         Column("data", "details", lambda e: e.data, _details, css="grow"),
     ]
     page = tables.paginated(request, rows)
-    table = Table("events", f"{page.paginator.count:,} events, newest first", columns, rows, page=page,
-                  query=request.GET, empty="Nothing has happened yet." if not filtered.form.changed_data
+    table = Table("events", f"{formatting.counted(page.paginator.count, 'event')}, newest first", columns, rows,
+                  page=page, query=request.GET, empty="Nothing has happened yet." if not filtered.form.changed_data
                   else "No event matches these filters.")
     return tables.respond(request, "list.html", {"title": "Events", "table": table, "form": filtered.form}, table)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from typing import Any
 
 from django.db.models import Q
@@ -10,6 +11,8 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404
 from django.urls import reverse
 
+from agentcore.vocabulary import Verdict
+from portal.attempts.models import Attempt
 from portal.evaluations import scores
 from portal.evaluations.baselines import Verified, verified_baselines
 from portal.evaluations.models import Evaluation
@@ -17,6 +20,7 @@ from portal.pages import baselines, charts, formatting, highlighting, listings, 
 from portal.pages.filters import ProblemFilter
 from portal.pages.queries import Track, TrackSummary
 from portal.pages.tables import Column, Table
+from portal.pages.verdicts import look
 from portal.problems.models import Problem, Workload
 from portal.solutions.models import Solution
 
@@ -29,8 +33,8 @@ def problem_list(request: HttpRequest) -> HttpResponse:
     sort = request.GET.get("sort", "")
     ordered = tables.sorted_rows(rows, columns, sort) if sort else rows
     table = Table(
-        "problems", f"{len(rows):,} rows: one per problem, language and hardware", columns, ordered, sort=sort,
-        sortable=True, query=request.GET, page=tables.paginated(request, ordered, 200), empty=(
+        "problems", f"{formatting.counted(len(rows), 'row')}: one per problem, language and hardware", columns, ordered,
+        sort=sort, sortable=True, query=request.GET, page=tables.paginated(request, ordered, 200), empty=(
             "No problem matches these filters." if any(chosen.values())
             else "No problem yet. manage.py importproblems reads the problems directory."
         ),
@@ -134,6 +138,9 @@ def _track_context(
     score_chart = charts.score_history(history)
     shown.append(score_chart.table)
     context: dict[str, Any] = {"history": history, "score_chart": score_chart if history else None}
+    unmeasured = scores.unmeasured_counts(
+        track.hardware, problem=problem, language=track.language, kind=Attempt.Kind.AGENT
+    )
     best = scores.best_evaluation(problem, track.language, track.hardware)
     baseline = verified[0].evaluation if verified else None
     if best is not None:
@@ -148,19 +155,34 @@ def _track_context(
         "solution": Solution.objects.filter(
             problem=problem, language=track.language, hardware=track.hardware, superseded_at__isnull=True
         ).select_related("attempt__agent").first(),
-        "stats": _stats(best, baseline, history),
+        "stats": _stats(best, baseline, history, unmeasured), "unmeasured": _unmeasured(unmeasured),
         "attempts_url": f"{reverse('attempt-list')}?problem={problem.name}&language={track.language}"
                         f"&hardware={track.hardware}",
     }
     return context
 
 
-def _stats(best: Evaluation | None, baseline: Evaluation | None, history: list[charts.Mark]) -> list[dict[str, str]]:
+def _unmeasured(counts: Counter[str]) -> str:
+    """How the attempts ended that were never measured in this track, in words; nothing where there is none."""
+    said = []
+    if compiled := counts[Verdict.COMPILED.value]:
+        said.append(f"{formatting.counted(compiled, 'attempt')} compiled without being measured")
+    said += [
+        f"{formatting.counted(count, 'attempt')} ended as {look(verdict).word}"
+        for verdict, count in sorted(counts.items()) if verdict != Verdict.COMPILED.value
+    ]
+    return ", ".join(said)
+
+
+def _stats(
+    best: Evaluation | None, baseline: Evaluation | None, history: list[charts.Mark], unmeasured: Counter[str]
+) -> list[dict[str, str]]:
     passed = sum(mark.point.verdict == "passed" for mark in history)
     proven = history[-1].point.best_sol_score if history else None
     note = "0.5 baseline, 1 limit"
     if best and best.sol_score is not None and proven is not None and proven < best.sol_score:
         note = f"{formatting.score(proven)} beyond noise"
+    compiled = unmeasured[Verdict.COMPILED.value]
     improved = sum(mark.improvement == "new best" for mark in history)
     return [
         {"label": "best SOL score", "value": formatting.score(best and best.sol_score),
@@ -171,7 +193,8 @@ def _stats(best: Evaluation | None, baseline: Evaluation | None, history: list[c
                                                         else None), "note": "1 − S", "term": "headroom"},
         {"label": "baseline", "value": formatting.microseconds(baseline and baseline.latency_geomean_us),
          "note": "geometric mean over workloads" if baseline else "none verified yet", "term": "baseline"},
-        {"label": "attempts", "value": f"{len(history):,}", "note": f"{passed:,} passed, {improved:,} improved",
+        {"label": "attempts", "value": f"{len(history) + unmeasured.total():,}",
+         "note": f"{passed:,} passed, {improved:,} improved" + (f", {compiled:,} only compiled" if compiled else ""),
          "term": "attempt"},
     ]
 

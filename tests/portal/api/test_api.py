@@ -195,3 +195,13 @@ def test_the_history_costs_a_fixed_number_of_queries(client, problem, django_ass
         get(client, "problems/rmsnorm/history")
     with django_assert_max_num_queries(6):
         get(client, "problems/rmsnorm/history", best=1)
+
+
+@pytest.mark.parametrize("path", ["nonexistent", "problems/", "problems/a/b/c", "evaluations/first"])
+def test_an_address_with_nothing_behind_it_answers_json(client, path) -> None:
+    assert "/api/v1/ lists" in get(client, path, 404)["error"]
+
+
+def test_the_number_of_a_held_out_workload_is_never_that_of_another(client, problem) -> None:
+    shown = get(client, f"evaluations/{passed(problem).pk}")
+    assert [(w["index"], w["heldout"]) for w in shown["workloads"]] == [(0, False), (1, False), (None, True)]

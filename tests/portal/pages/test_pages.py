@@ -10,6 +10,7 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
+from agentcore.vocabulary import HardwareName, Verdict
 from portal.evaluations.models import CheckResult, Device, Evaluation
 from portal.events.models import log
 from portal.pages import listings
@@ -235,3 +236,63 @@ def test_every_term_a_table_links_to_is_in_the_glossary(client: Client, yard) ->
 def test_unknown_things_are_not_found(client: Client, yard) -> None:
     for address in ("/problems/nope/", "/attempts/" + "0" * 40 + "/", "/evaluations/99999/", "/campaigns/nope/"):
         assert "Nothing is at this address" in get(client, address, 404)
+
+
+def test_the_number_of_a_held_out_workload_is_never_that_of_another(client: Client, yard) -> None:
+    assert {w.index for w in yard.evaluation.workloads.filter(heldout=True)} == {0}, "numbered by themselves"
+    rows = csv.reader(io.StringIO(get(client, f"{yard.problem.get_absolute_url()}?format=csv&table=latency")))
+    at = next(rows).index("index")
+    assert [row[at] for row in rows] == ["0", "1", ""]
+    checks = CheckResult.objects.filter(evaluation=yard.evaluation, name="matches-reference")
+    assert sorted(checks.values_list("workload_index", flat=True), key=str) == [0, 1, None]
+
+
+def test_nothing_is_counted_against_a_baseline_that_is_not_there(client: Client, yard) -> None:
+    compared = "Faster than the baseline on 2 of 2 workloads."
+    assert compared in get(client, yard.passed.get_absolute_url())
+    assert compared in get(client, yard.problem.get_absolute_url())
+    lone = make.make_attempt(yard.other)
+    measured = make.make_evaluation(lone, result=make.make_result(lone))
+    for address in (lone.get_absolute_url(), measured.get_absolute_url(), yard.other.get_absolute_url()):
+        page = get(client, address)
+        assert 'id="workload-latency"' in page
+        assert "Faster than the baseline on" not in page and "0 / 2" not in page, address
+
+
+def test_a_track_says_how_many_attempts_only_compiled(client: Client, yard) -> None:
+    attempt = make.make_attempt(yard.other, language="cuda")
+    make.make_evaluation(attempt, kind=Evaluation.Kind.COMPILE, result=make.make_result(
+        attempt, latencies=(), verdict=Verdict.COMPILED, hardware=HardwareName.H200))
+    address = f"{yard.other.get_absolute_url()}?language=cuda&hardware=h200"
+    page = get(client, address)
+    assert "1 attempt compiled without being measured." in page
+    assert "No evaluation has finished" not in page
+    assert "0 passed, 0 improved, 1 only compiled" in page
+    make.make_evaluation(attempt, result=make.make_result(attempt, hardware=HardwareName.H200))
+    page = get(client, address)
+    assert "only compiled" not in page and "1 attempt, 1 passed" in page
+
+
+def test_a_campaign_counts_attempts_and_neither_their_comparisons_nor_their_reruns(client: Client, yard) -> None:
+    def badges() -> list[tuple[str, str]]:
+        return re.findall(r"verdict=(\w+)\">.*?<b>(\d+)</b>", get(client, "/"))
+
+    before = badges()
+    assert before == [("passed", "1"), ("incorrect", "1")]
+    make.make_evaluation(yard.passed, kind=Evaluation.Kind.COMPARE, against=yard.failed, result=make.make_result(
+        yard.passed, comparison=make.make_comparison()))
+    make.make_evaluation(yard.passed, result=make.make_result(yard.passed))
+    assert badges() == before
+    assert "1 passed" in get(client, "/")
+
+
+def test_the_first_digits_of_a_commit_lead_to_its_attempt_where_they_are_unique(client: Client, yard) -> None:
+    whole = yard.passed.get_absolute_url()
+    assert client.get(f"/attempts/{yard.passed.commit[:10]}/?diff=split").headers["Location"] == f"{whole}?diff=split"
+    get(client, f"/attempts/{yard.passed.commit[:6]}/", 404)
+    make.make_attempt(yard.problem, commit=yard.passed.commit[:12] + "0" * 28)
+    get(client, f"/attempts/{yard.passed.commit[:12]}/", 404)
+
+
+def test_one_attempt_is_not_called_attempts(client: Client, yard) -> None:
+    assert "1 attempt<" in get(client, "/attempts/?verdict=passed&campaign=spring")
