@@ -151,8 +151,7 @@ class ScoreRecord(models.Model):
 
 
 class CheckResult(models.Model):
-    """One named check of one finished evaluation; ``workload_index`` is null for the evaluation's own and held-out ones.
-    """
+    """One named check of one finished evaluation; ``workload_index`` is null for its own and held-out ones."""
 
     evaluation = models.ForeignKey(Evaluation, on_delete=models.CASCADE, related_name="checks")
     workload_index = models.PositiveIntegerField(null=True, blank=True)
