@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from agentcore.kernel_language import language_of
-from agentcore.official.reading import SolutionError, is_solution, read_solution
+from agentcore.official.reading import SOURCE_SUFFIXES, SolutionError, is_solution, read_solution
 from agentcore.official.solution import MODULES, OfficialSolution
 from agentcore.official.staging import staged
 from agentcore.paths import shown
@@ -43,6 +43,10 @@ def candidate(path: Path, language: Language | None, problem: Problem) -> Iterat
         raise SolutionError.at(path, None, "", "does not exist; name a directory with a kernel, or a solution.json")
     if path.name in {language.source_name for language in Language}:
         raise SolutionError.at(path, None, "", f"is a kernel's source; name the directory that holds it: {path.parent}")
+    if path.suffix in SOURCE_SUFFIXES:
+        raise SolutionError.at(
+            path, None, "", "is one source file; a kernel is the directory that holds its source, or a solution.json"
+        )
     solution = read_solution(path)
     if language not in (None, solution.language):
         raise SolutionError.at(path, None, "spec.languages", f"is {solution.language} here; leave --language out")

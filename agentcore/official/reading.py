@@ -16,7 +16,7 @@ from agentcore.problems.errors import DocumentError
 
 NAME = "solution.json"
 MAX_BYTES = 16 << 20
-_SOURCE_SUFFIXES = frozenset(".c .cc .cpp .cu .cuh .cxx .h .hpp .inc .inl .ptx .py".split())  # noqa: SIM905
+SOURCE_SUFFIXES = frozenset(".c .cc .cpp .cu .cuh .cxx .h .hpp .inc .inl .ptx .py".split())  # noqa: SIM905
 
 
 class SolutionError(DocumentError):
@@ -69,7 +69,7 @@ def _with_files(directory: Path, file: Path, sources: Any) -> Any:
         return [
             {"path": name, "content": _text(file, "sources", name, content)}
             for name, content in tree.items()
-            if Path(name).suffix in _SOURCE_SUFFIXES
+            if Path(name).suffix in SOURCE_SUFFIXES
         ]
     if not isinstance(sources, list):
         return sources  # for the model to refuse

@@ -44,17 +44,23 @@ def _check(arguments: argparse.Namespace) -> int:
             print(f"kernelyard: --reference needs a sandbox: {error}", file=sys.stderr)
             return 2
     with tempfile.TemporaryDirectory(prefix="kernelyard-problems-") as staging:
-        return _report(arguments.paths, Path(staging), sandbox=arguments.sandbox if arguments.reference else None)
+        return _report(arguments.paths, Path(staging), sandbox=arguments.sandbox if arguments.reference else None)[0]
 
 
 def _convert(arguments: argparse.Namespace) -> int:
-    code = _report(arguments.paths, arguments.output, sandbox=None)
-    print(f"written below {arguments.output}; problems that are directories already stay where they are")
+    code, counts = _report(arguments.paths, arguments.output, sandbox=None)
+    in_place = counts["loads"] - counts["staged"]
+    said = f"{counts['staged']} written below {arguments.output}" if counts["staged"] else "nothing was written"
+    if in_place:
+        said += f"; {in_place} {'is a directory' if in_place == 1 else 'are directories'} already, to be used in place"
+    print(said)
     return code
 
 
-def _report(paths: list[Path], staging: Path, sandbox: str | None) -> int:
-    """Print a line for each problem and one for all. 0 where all load, 1 where one does not, 2 where none is there."""
+def _report(paths: list[Path], staging: Path, sandbox: str | None) -> tuple[int, Counter[str]]:
+    """Print a line for each problem and one for all. 0 where all load, 1 where one does not, 2 where none is there;
+    and how many there are of which outcome.
+    """
     counts: Counter[str] = Counter()
     for found in collect(paths, staging):
         if found.problem is None:
@@ -71,13 +77,14 @@ def _report(paths: list[Path], staging: Path, sandbox: str | None) -> int:
             _say(f"{found.place}: reference: {error}")
             continue
         counts["loads"] += 1
+        counts["staged"] += found.staged
         counts["workloads"] += len(found.problem.workloads)
         _describe(found.problem, ran)
     total = counts["loads"] + counts["broken"]
     _say(f"{counts['loads']} of {total} problems load, with {counts['workloads']} workloads")
     if not counts["loads"] and not counts["repeated"] and counts["broken"] == len(paths):
-        return 2 if all(not path.exists() for path in paths) else 1
-    return 1 if counts["broken"] else 0
+        return 2 if all(not path.exists() for path in paths) else 1, counts
+    return 1 if counts["broken"] else 0, counts
 
 
 def _describe(problem: Problem, ran: str) -> None:

@@ -340,6 +340,12 @@ def test_the_command_reports_each_problem_and_sums_up(tmp_path: Path, capsys: An
     write_lines(tmp_path / "all.jsonl", definition("a") | {"workloads": [workload()]})
     assert command("convert", str(tmp_path), "--output", str(tmp_path / "out")) == 0
     assert load_problem(tmp_path / "out" / "a").name == "a"
+    assert capsys.readouterr().out.splitlines()[-1] == f"1 written below {tmp_path / 'out'}"
+    write_directory(tmp_path / "set" / "b", "b")
+    assert command("convert", str(tmp_path / "set"), "--output", str(tmp_path / "none")) == 0
+    said = capsys.readouterr().out.splitlines()[-1]
+    assert said == "nothing was written; 1 is a directory already, to be used in place"
+    assert not (tmp_path / "none").exists()
     assert command("check", str(tmp_path / "absent")) == 2
 
 

@@ -16,12 +16,15 @@ from agentcore.problems.sources.staging import stage
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A problem or what is wrong with it, in words that name file and field. ``same_as``: where it was met before."""
+    """A problem or what is wrong with it, in words that name file and field. ``same_as``: where it was met before.
+    ``staged``: whether it was written as a directory below the staging directory, not found as one.
+    """
 
     place: str
     problem: Problem | None = None
     error: str = ""
     same_as: str = ""
+    staged: bool = False
 
 
 def collect(paths: Iterable[Path], staging: Path) -> Iterator[Found]:
@@ -51,7 +54,7 @@ def collect(paths: Iterable[Path], staging: Path) -> Iterator[Found]:
                 faults = blob_faults(problem)
                 if faults:
                     raise ProblemError("\n".join(faults[:5] + [f"and {len(faults) - 5} more"] * (len(faults) > 5)))
-                yield Found(place, problem)
+                yield Found(place, problem, staged=_is_elsewhere(outcome))
             except ProblemError as error:
                 yield Found(place, error=str(error))
 

@@ -122,4 +122,5 @@ def llama_8b_examples() -> list[dict[str, torch.Tensor]]:
 
 
 AXES = {"hidden_states": {0: "batch", 1: "tokens"}}
-SIZES = {256: "hidden", 704: "intermediate", 32: "head_dim", 4096: "hidden", 14336: "intermediate"}
+# Of both models, so without 32: the head size of one and the number of heads of the other.
+SIZES = {256: "hidden", 704: "intermediate", 128: "head_dim", 4096: "hidden", 14336: "intermediate"}
