@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pydantic import ValidationError
@@ -165,6 +165,17 @@ def compare(new: Measured, old: Measured) -> Comparison:
     workloads = tuple(_workload(pair, _interval([pair], new.stamp, old.stamp)) for pair in pairs)
     ratio, low, high = _interval(pairs, new.stamp, old.stamp)
     return Comparison(change_of(low, high), ratio, low, high, workloads, notes=tuple(_notes(new, old, len(pairs))))
+
+
+def between_runs(comparison: Comparison) -> Comparison:
+    """A comparison of two evaluations of one kernel: whatever the interval, it proves no change of the kernel."""
+    if comparison.change is Change.INCOMPARABLE:
+        return comparison
+    note = "both are the same kernel (one kernel_digest): the difference is between two runs of the machine"
+    return replace(
+        comparison, change=Change.UNPROVEN, notes=(note, *comparison.notes),
+        workloads=tuple(replace(w, change=Change.UNPROVEN) for w in comparison.workloads),
+    )
 
 
 @dataclass(frozen=True, slots=True)

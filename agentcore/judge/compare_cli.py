@@ -20,7 +20,7 @@ from agentcore.judge.command import (
     run_command,
     write_whole,
 )
-from agentcore.judge.compare import Measured, compare
+from agentcore.judge.compare import Measured, between_runs, compare
 from agentcore.judge.rendering import render_comparison, render_paired
 from agentcore.judge.request import EvaluationRequest
 from agentcore.kernel_language import language_of
@@ -52,10 +52,13 @@ def add_parser(subparsers: Subparsers) -> None:
 def _compare(arguments: argparse.Namespace) -> int:
     """Whether B is faster than A beyond the noise of both, per workload and for the problem.
 
-    Exit status 0 where it improved, 1 where that is unproven or it regressed, 2 where the two cannot be compared.
+    Exit status 0 where it improved, 1 where that is unproven or it regressed, 2 where the two cannot be compared. Two
+    evaluations of the same kernel are always unproven: a note says that they differ by the machine's runs alone.
     """
     old, new = read_result(arguments.old), read_result(arguments.new)
     comparison = compare(Measured.of(new), Measured.of(old))
+    if new.kernel_digest and (new.kernel_digest, new.language) == (old.kernel_digest, old.language):
+        comparison = between_runs(comparison)
     print(render_comparison(comparison, str(arguments.old), str(arguments.new)))
     if arguments.json:
         write_whole(arguments.json, json.dumps(asdict(comparison), indent=1))

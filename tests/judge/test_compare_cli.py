@@ -15,12 +15,15 @@ KERNEL = DATA / "kernels" / "softmax_softcap.json"
 BASELINE = DATA / "baselines" / "softmax_softcap.json"
 
 
-def altered(tmp_path: Path, name: str, *, times: float = 1.0, **stamp: str) -> Path:
-    """The record of the kernel with every time multiplied and fields of its stamp replaced."""
+def altered(tmp_path: Path, name: str, *, times: float = 1.0, digest: str = "0" * 64, **stamp: str) -> Path:
+    """The record of another kernel: every time multiplied and fields of its stamp replaced."""
     record = EvaluationResult.model_validate_json(KERNEL.read_bytes())
     keys = ("latency_us", "latency_low_us", "latency_high_us")
     workloads = [w.model_copy(update={k: getattr(w, k) * times for k in keys}) for w in record.workloads]
-    changed = {"workloads": workloads, "stamp": record.stamp.model_copy(update=stamp)}
+    changed = {
+        "kernel_digest": digest or record.kernel_digest, "workloads": workloads,
+        "stamp": record.stamp.model_copy(update=stamp),
+    }
     (tmp_path / name).write_text(record.model_copy(update=changed).model_dump_json())
     return tmp_path / name
 
@@ -38,6 +41,18 @@ def test_the_status_says_whether_it_improved(
     stored = json.loads(out.read_text())
     assert stored["change"] == word and stored["ratio"] == pytest.approx(1 / times)
     assert stored["low"] < stored["ratio"] < stored["high"]
+
+
+@pytest.mark.parametrize("times", [0.7, 1.4])
+def test_two_runs_of_one_kernel_neither_improved_nor_regressed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], times: float
+) -> None:
+    later, out = altered(tmp_path, "later.json", times=times, digest=""), tmp_path / "comparison.json"
+    assert main(["compare", str(KERNEL), str(later), "--json", str(out)]) == 1
+    said, stored = capsys.readouterr().out, json.loads(out.read_text())
+    assert "note: both are the same kernel" in said and "improved" not in said and "regressed" not in said
+    assert {stored["change"], *(w["change"] for w in stored["workloads"])} == {"unproven"}
+    assert "two runs of the machine" in stored["notes"][0] and stored["ratio"] == pytest.approx(1 / times)
 
 
 def test_a_kernel_against_its_baseline(capsys: pytest.CaptureFixture[str]) -> None:
