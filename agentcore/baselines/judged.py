@@ -9,26 +9,88 @@ from __future__ import annotations
 import hashlib
 import sys
 import tempfile
+from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agentcore.baselines.kinds import BaselineKind
-from agentcore.baselines.sources import baseline_source
+from agentcore.baselines.sources import NoBaseline, baseline_source
 from agentcore.build.toolchain import ToolMissing, compiler
 from agentcore.judge.command import CannotRun, read_result, write_whole
+from agentcore.judge.findings import plain
 from agentcore.judge.request import EvaluationRequest
 from agentcore.judge.result import EvaluationResult
 from agentcore.judge.version import HARNESS_VERSION
 from agentcore.problems import Problem
 from agentcore.sandbox import SandboxUnavailable, find_sandbox
-from agentcore.vocabulary import Language
+from agentcore.vocabulary import Language, Verdict
 
 if TYPE_CHECKING:
     from agentcore.judge.evaluate import Judge
 
 _TIME_DEPENDS_ON = ("torch", "triton", "flashinfer-python", "flash-attn", "nvidia-cudnn-cu12", "nvidia-cudnn-cu13")
 """Packages that a baseline's program runs in or is compiled by."""
+
+
+@dataclass(frozen=True, slots=True)
+class FastestBaseline:
+    """T_b of one workload, µs, and the kind of baseline that it is the time of."""
+
+    latency_us: float
+    kind: BaselineKind
+
+
+def fastest_baselines(
+    judge: Judge, problem: Problem, cache_dir: Path, sandbox: str = "auto"
+) -> dict[str, FastestBaseline]:
+    """T_b of each workload, by uuid: of the fastest baseline of any kind that this judge verified here.
+
+    ``hand`` is judged where it is not kept, the other kinds count where they are kept (``kernelyard baseline`` judges
+    them all); ``eager`` is judged where there would be none else. A baseline that fails is said on standard error and
+    never used. Empty where none is verified, or where measuring ``hand`` was disturbed: eager is no substitute for it.
+    """
+    results: dict[BaselineKind, EvaluationResult] = {}
+    for kind in BaselineKind:
+        if (known := kept_baseline(judge, problem, kind, cache_dir, sandbox)) is not None:
+            results[kind] = known
+    # A kept eager must not stand for a baseline.py that was never judged.
+    for kind in (BaselineKind.HAND, BaselineKind.EAGER):
+        if kind in results or (results and kind is BaselineKind.EAGER):
+            continue
+        try:
+            result = judge_baseline(judge, problem, kind, cache_dir, sandbox)
+        except NoBaseline:
+            continue
+        if result.passed:
+            results[kind] = result
+        else:
+            print(
+                f"kernelyard: the {kind} baseline did not pass ({result.verdict}): {plain(result.message)[:600]}",
+                file=sys.stderr,
+            )
+            if result.verdict is Verdict.INFRA_ERROR:
+                break
+    best: dict[str, FastestBaseline] = {}
+    for kind, result in results.items():
+        for workload in result.workloads:
+            us, known_best = workload.latency_us, best.get(workload.uuid)
+            if us and (known_best is None or us < known_best.latency_us):
+                best[workload.uuid] = FastestBaseline(us, kind)
+    return best
+
+
+def kept_baseline(
+    judge: Judge, problem: Problem, kind: BaselineKind, cache_dir: Path, sandbox: str = "auto", *,
+    heldout: bool = False,
+) -> EvaluationResult | None:
+    """The problem's baseline of ``kind`` where it passed here before and nothing that its time depends on changed."""
+    try:
+        source = baseline_source(problem, kind)
+    except NoBaseline:
+        return None
+    kept = _file(judge, problem, source, cache_dir, sandbox, heldout)
+    return _kept(kept, problem, judge.target.device_uuid)
 
 
 def judge_baseline(
@@ -41,7 +103,7 @@ def judge_baseline(
     problem has none of this kind, and CannotRun where the result cannot be kept.
     """
     source = baseline_source(problem, kind)
-    kept = cache_dir / "baselines" / f"{problem.name}-{_key(judge, problem, source, sandbox, heldout)}.json"
+    kept = _file(judge, problem, source, cache_dir, sandbox, heldout)
     device_uuid = judge.target.device_uuid
     if not again and (known := _kept(kept, problem, device_uuid)) is not None:
         return known
@@ -56,6 +118,12 @@ def judge_baseline(
     if result.passed:
         write_whole(kept, result.model_dump_json(indent=1))
     return result
+
+
+def _file(
+    judge: Judge, problem: Problem, source: bytes, cache_dir: Path, sandbox: str, heldout: bool
+) -> Path:
+    return cache_dir / "baselines" / f"{problem.name}-{_key(judge, problem, source, sandbox, heldout)}.json"
 
 
 def _key(judge: Judge, problem: Problem, source: bytes, sandbox: str, heldout: bool) -> str:

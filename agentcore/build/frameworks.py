@@ -9,7 +9,7 @@ from importlib import metadata
 from agentcore.vocabulary import Language
 
 _NEEDED = {
-    Language.CUTE: ("nvidia-cutlass-dsl", "install Kernelyard with its extra: pip install 'kernelyard[cute]'"),
+    Language.CUTE: ("nvidia-cutlass-dsl", "in the checkout: .venv/bin/pip install -e '.[cute]'"),
     Language.TRITON: ("triton", "it comes with the CUDA builds of torch: pip install triton"),
 }
 

@@ -9,11 +9,10 @@ import sys
 import tempfile
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from agentcore.baselines import BaselineKind, NoBaseline
-from agentcore.baselines.judged import judge_baseline
+from agentcore.baselines.judged import fastest_baselines
 from agentcore.bounds.score import geomean
+from agentcore.build.frameworks import FrameworkMissing, framework_version
 from agentcore.judge.building import build_ahead
 from agentcore.judge.command import (
     CannotRun,
@@ -32,9 +31,6 @@ from agentcore.judge.result import EvaluationResult, WorkloadResult
 from agentcore.official.candidate import Candidate, candidate, is_made_for
 from agentcore.problems import Problem, load_problem
 from agentcore.vocabulary import HardwareName, Language, Verdict
-
-if TYPE_CHECKING:
-    from agentcore.judge.evaluate import Judge
 
 PROVENANCE = ("result.json", "solution.json")
 """What stands beside a published kernel and was not part of it."""
@@ -56,7 +52,9 @@ def add_parser(subparsers: Subparsers) -> None:
     add_common(judge)
     judge.add_argument(
         "--baseline", default="auto",
-        help="auto: judge the problem's baseline.py first (kept in the cache); none; or an evaluation's JSON file",
+        help="auto: per workload the fastest verified one of the problem's baseline.py, which is judged first, and of "
+        "every kind that `kernelyard baseline` kept in the cache (where there is neither, eager is judged); none; or "
+        "an evaluation's JSON file",
     )
     judge.add_argument("--no-heldout", action="store_true", help="leave the held-out shapes out")
     judge.add_argument(
@@ -102,11 +100,12 @@ def _judge_candidate(arguments: argparse.Namespace, problem: Problem, kernel: Ca
     )
     with build_ahead(request):
         judge = judge_for(hardware, arguments.cache_dir)
-    baseline = given
+    _check_framework(kernel)
+    fastest = None
     if arguments.baseline == "auto":
-        baseline = judged_baseline(judge, problem, arguments.cache_dir, arguments.sandbox)
+        fastest = fastest_baselines(judge, problem, arguments.cache_dir, arguments.sandbox)
     result = judge.evaluate(request)
-    print(render(result, baseline))
+    print(render(result, given if fastest is None else fastest))
     if arguments.json:
         write_whole(arguments.json, result.model_dump_json(indent=1))
     return 0 if result.passed else 1
@@ -117,6 +116,7 @@ def _compile(arguments: argparse.Namespace, problem: Problem, hardware: Hardware
 
     if not arguments.compile_only:
         print(f"  there is no {hardware} on this host: compiling only, measuring nothing", file=sys.stderr)
+    _check_framework(kernel)
     try:
         result = compile_only(EvaluationRequest(
             problem=problem, kernel_dir=kernel.kernel_dir, language=kernel.language, hardware=hardware,
@@ -132,15 +132,14 @@ def _compile(arguments: argparse.Namespace, problem: Problem, hardware: Hardware
     return 0 if arguments.compile_only else 3
 
 
-def judged_baseline(judge: Judge, problem: Problem, cache_dir: Path, sandbox: str) -> EvaluationResult | None:
-    """The problem's own baseline.py, judged like any kernel and kept (see agentcore.baselines). None without one."""
+def _check_framework(kernel: Candidate) -> None:
+    """Raises CannotRun, saying what to install, where this host lacks the package that the language is written in."""
+    if kernel.official is not None:  # what it needs was looked for when it was read
+        return
     try:
-        result = judge_baseline(judge, problem, BaselineKind.HAND, cache_dir, sandbox)
-    except NoBaseline:
-        return None
-    if not result.passed:
-        print(f"kernelyard: the baseline did not pass ({result.verdict}): {result.message}", file=sys.stderr)
-    return result if result.passed else None
+        framework_version(kernel.language)
+    except FrameworkMissing as error:
+        raise CannotRun(str(error)) from error
 
 
 def _verify(arguments: argparse.Namespace) -> int:

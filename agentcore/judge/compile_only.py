@@ -11,6 +11,7 @@ import platform
 import time
 from datetime import UTC, datetime
 
+from agentcore.build.frameworks import FrameworkMissing
 from agentcore.judge.building import compile_kernel, kernel_digest
 from agentcore.judge.findings import Findings
 from agentcore.judge.request import EvaluationRequest
@@ -46,6 +47,8 @@ def compile_only(request: EvaluationRequest) -> EvaluationResult:
         sandbox_kind = sandbox.kind
         findings.record_sandbox(sandbox.kind)
         report = compile_kernel(request, sandbox, findings)
+    except FrameworkMissing as error:
+        findings.fail(CheckName.INFRASTRUCTURE, str(error))
     except Exception as error:
         # Ours to mend: a missing compiler, a full disk, no sandbox.
         log.exception("compiling %s for %s failed", request.problem.name, request.hardware)

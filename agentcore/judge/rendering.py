@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from agentcore.bounds.score import geomean, sol_score
 from agentcore.judge.compare import Comparison
@@ -11,20 +12,27 @@ from agentcore.judge.findings import plain
 from agentcore.judge.result import EvaluationResult
 from agentcore.vocabulary import Verdict
 
+if TYPE_CHECKING:
+    from agentcore.baselines.judged import FastestBaseline
 
-def render(result: EvaluationResult, baseline: EvaluationResult | None) -> str:
-    """The result as text: verdict, failed checks and a line per workload, with T_b and S where a baseline is known."""
+
+def render(result: EvaluationResult, baseline: EvaluationResult | Mapping[str, FastestBaseline] | None) -> str:
+    """The result as text: verdict, failed checks and a line per workload, with T_b and S where a baseline is known.
+
+    ``baseline``: one evaluation, or the fastest of several by workload uuid; then each line ends with its kind.
+    """
     lines = [f"{result.problem} [{_kind(result)}] on {result.stamp.device_name or result.hardware}: {result.verdict}"]
     if result.stamp.sandbox == "none":
         lines.append("  NO SANDBOX: the kernel could do whatever you can. Believe none of it; it cannot be merged.")
     if result.message:
         lines.append(f"  {_said(result.message)}")
     lines += [f"  {c.status:4} {c.name}: {_said(c.message)}" for c in result.failed_checks()]
-    base = {w.uuid: w.latency_us for w in baseline.workloads} if baseline else {}
+    base, kinds = _baseline_times(baseline)
     names = [f"held-out {w.index}" if w.heldout else _axes(w.axes) for w in result.workloads]
     width = min(44, max(map(len, ("workload", *names))))
     lines.append(
         f"  {'workload':>{width}} {'T_k us':>10} {'±':>7} {'T_b us':>10} {'T_SOL us':>10} {'T_b/T_k':>8} {'S':>6}"
+        + ("  T_b of" if kinds else "")
     )
     latencies, speedups, scores = [], [], []
     for name, w in zip(names, result.workloads, strict=True):
@@ -39,12 +47,24 @@ def render(result: EvaluationResult, baseline: EvaluationResult | None) -> str:
         lines.append(
             f"  {name[:width]:>{width}} {_number(t_k, 2):>10} {_spread(half if t_k else None):>7} {_number(t_b, 2):>10}"
             f" {_number(t_sol, 2):>10} {_number(speedup, 2):>8} {_number(score, 3):>6}"
+            + (f"  {kinds.get(w.uuid, '-')}" if kinds else "")
             + ("" if w.verdict is Verdict.PASSED else f"  {w.verdict}")
         )
     if result.passed and any(latencies):
         lines.append(_summary(latencies, speedups, scores))
     lines.append("  " + ", ".join(f"{name} {value:.2f} s" for name, value in result.seconds.items()))
     return "\n".join(lines)
+
+
+def _baseline_times(
+    baseline: EvaluationResult | Mapping[str, FastestBaseline] | None,
+) -> tuple[dict[str, float | None], dict[str, str]]:
+    """T_b, µs, and where it is known the kind that it is the time of, by workload uuid."""
+    if baseline is None:
+        return {}, {}
+    if isinstance(baseline, EvaluationResult):
+        return {w.uuid: w.latency_us for w in baseline.workloads}, {}
+    return {uuid: b.latency_us for uuid, b in baseline.items()}, {uuid: b.kind.value for uuid, b in baseline.items()}
 
 
 def _axes(axes: Mapping[str, int]) -> str:

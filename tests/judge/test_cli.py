@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from agentcore.build.frameworks import FrameworkMissing, framework_version
 from agentcore.cli import main
 from agentcore.judge.cli import compare_with_claim
 from agentcore.judge.evaluate import kernel_digest
@@ -108,7 +109,7 @@ def test_the_problems_own_baseline_is_judged_once_and_scores_are_shown(
             break  # else the baseline met a busy machine
     assert code == 0 and "baseline: measuring" in progress
     row = next(line for line in said.splitlines() if line.split()[0] == "n=50000").split()
-    assert len(row) == 7 and 0 < float(row[-1]) <= 1 and float(row[3]) > 0
+    assert len(row) == 8 and 0 < float(row[-2]) <= 1 and float(row[3]) > 0 and row[-1] == "hand"
     code, again, progress = retried(lambda: judge_command(baseline="auto"), capsys)
     assert code == 0 and "baseline:" not in progress
     (file,) = kept.iterdir()
@@ -123,6 +124,64 @@ def test_the_problems_own_baseline_is_judged_once_and_scores_are_shown(
     (yard / "problems" / "double_it" / "baseline.py").write_text("def run(x, y):\n    y.copy_(x + x)\n")
     retried(lambda: judge_command(baseline="auto"), capsys)
     assert file.is_file() and len(list(kept.iterdir())) <= 2  # another baseline, another file
+
+
+def test_a_problem_without_a_baseline_of_its_own_is_compared_with_its_reference(
+    judge_command: Callable[..., int], yard: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (yard / "problems" / "double_it" / "baseline.py").unlink()
+    for _ in range(3):
+        code, said, _ = retried(lambda: judge_command(baseline="auto"), capsys)
+        if "times as fast" in said:
+            break  # else the baseline met a busy machine
+    row = next(line for line in said.splitlines() if line.split()[0] == "n=50000").split()
+    assert code == 0 and row[-1] == "eager" and 0 < float(row[-2]) <= 1 and "SOL score" in said
+
+
+def test_the_fastest_kept_baseline_of_any_kind_counts(
+    judge_command: Callable[..., int], yard: Path, tmp_path: Path, cache_dir: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    problem, out = yard / "problems" / "double_it", tmp_path / "baselines.json"
+    (problem / "baseline.py").write_text(
+        "import torch\n\ndef run(x, y):\n    for _ in range(50):\n        torch.mul(x, 2, out=y)\n"
+    )
+    judged = ["baseline", str(problem), "--kind", "hand", "eager", "--hardware", "cpu", "--cache-dir", str(cache_dir)]
+    code, _, _ = retried(lambda: main([*judged, "--json", str(out)]), capsys)
+    kept = json.loads(out.read_text())
+    assert code == 0 and all(result["verdict"] == "passed" for result in kept.values())
+    code, said, progress = retried(lambda: judge_command(baseline="auto"), capsys)
+    assert code == 0 and "baseline:" not in progress
+    for i, workload_result in enumerate(kept["eager"]["workloads"]):
+        axes = f"n={workload_result['axes']['n']}"
+        row = next(line for line in said.splitlines() if line.split()[0] == axes).split()
+        times = {kind: result["workloads"][i]["latency_us"] for kind, result in kept.items()}
+        assert row[-1] == min(times, key=times.__getitem__) == "eager" and row[3] == f"{min(times.values()):.2f}"
+
+
+def test_a_kernel_named_by_its_source_is_asked_for_by_directory(
+    judge_command: Callable[..., int], yard: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert judge_command(kernel=yard / "problems" / "double_it" / "baseline.py") == 2
+    said = capsys.readouterr().err
+    assert "a kernel is the directory that holds its source, or a solution.json" in said and "JSON:" not in said
+
+
+def test_a_framework_that_is_missing_is_said_in_a_line_with_what_to_install(
+    yard: Path, cache_dir: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    try:
+        framework_version(Language.CUTE)
+    except FrameworkMissing:
+        pass
+    else:
+        pytest.skip("nvidia-cutlass-dsl is installed here")
+    (yard / "cute").mkdir()
+    (yard / "cute" / "kernel.py").write_text("def run(x, y):\n    pass\n")
+    where = ["--hardware", "b200", "--cache-dir", str(cache_dir)]
+    assert main(["judge", str(yard / "problems" / "double_it"), str(yard / "cute"), *where, "--compile-only"]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("kernelyard judge: cute kernels need nvidia-cutlass-dsl")
+    assert line.endswith(".venv/bin/pip install -e '.[cute]'")
 
 
 @pytest.mark.parametrize(

@@ -103,11 +103,11 @@ def test_a_host_without_cutlass_is_told_of_the_extra(
     compiled: Callable[..., EvaluationResult], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def missing(_: Language) -> str:
-        raise FrameworkMissing("cute kernels need nvidia-cutlass-dsl; pip install 'kernelyard[cute]'")
+        raise FrameworkMissing("cute kernels need nvidia-cutlass-dsl; .venv/bin/pip install -e '.[cute]'")
 
     monkeypatch.setattr("agentcore.build.cute.framework_version", missing)
     result = compiled("def run(x, y):\n    pass\n", Language.CUTE)
-    assert result.verdict is Verdict.INFRA_ERROR and "kernelyard[cute]" in result.message
+    assert result.verdict is Verdict.INFRA_ERROR and "'.[cute]'" in result.message
 
 
 def test_a_cute_kernel_is_compiled_where_cutlass_is(compiled: Callable[..., EvaluationResult]) -> None:
