@@ -1,7 +1,8 @@
 """Spreads a run of the whole suite over the cores, and gives tests that measure time the machine to themselves.
 
-With pytest-xdist installed, `pytest` without a path starts one worker per core (at most `MOST_WORKERS`); `-n 0`, a
-path, `-k`, `-m` or a debugger keep everything in one process. A test marked ``quiet`` runs while no other test does,
+With pytest-xdist installed, `pytest` without a path starts one worker per core and one more, since many tests wait for
+a process or a server (at most `MOST_WORKERS`); `-n 0`, a path, `-k`, `-m` or a debugger keep everything in one
+process. A test marked ``quiet`` runs while no other test does,
 whichever worker has it: the workers share a lock, taken alone by a quiet test, and together by all others for as long
 as they have any to run. Files that are quiet as a whole come last and stay on one worker.
 """
@@ -49,7 +50,7 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
     whole = config.args_source is pytest.Config.ArgsSource.TESTPATHS and not option.keyword and not option.markexpr
     if config.pluginmanager.hasplugin("xdist") and option.numprocesses is None and whole and not option.usepdb:
         cores = len(os.sched_getaffinity(0))
-        option.numprocesses = min(cores, MOST_WORKERS) if cores > 1 else 0
+        option.numprocesses = min(cores + 1, MOST_WORKERS) if cores > 1 else 0
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -79,9 +79,7 @@ def parse_json(file: Path, text: str, first_line: int = 1, *, error: type[Docume
     try:
         found = json.loads(text, object_pairs_hook=_no_duplicates)
         # An escape can smuggle in half a surrogate pair or a NUL, which no file, page or database would take.
-        if _UNSTORABLE.search(text) and has_unstorable(found):
-            raise ValueError("holds a NUL or half a surrogate pair")
-        return found
+        unstorable = find_unstorable(found) if _UNSTORABLE.search(text) else None
     except json.JSONDecodeError as fault:
         line = first_line + fault.lineno - 1
         raise error.at(file, line, "", f"is not JSON: {fault.msg} (column {fault.colno})") from None
@@ -89,6 +87,9 @@ def parse_json(file: Path, text: str, first_line: int = 1, *, error: type[Docume
         raise error.at(file, first_line, "", "is nested too deeply") from None
     except ValueError as fault:
         raise error.at(file, first_line, "", str(fault)) from None
+    if unstorable is not None:
+        raise error.at(file, first_line, dotted(unstorable), "holds a NUL or half a surrogate pair")
+    return found
 
 
 def validate(
@@ -152,10 +153,21 @@ def _steps(location: Iterable[str | int], data: Any) -> list[str | int]:
     return kept
 
 
-def has_unstorable(value: Any) -> bool:
-    """Whether a text in a JSON value holds a NUL or half a surrogate pair."""
+def find_unstorable(value: Any) -> list[str | int] | None:
+    """The steps to a text in a JSON value that holds a NUL or half a surrogate pair, or to the object with such a name;
+    None where there is none.
+    """
     if isinstance(value, str):
-        return any(character == "\0" or "\ud800" <= character <= "\udfff" for character in value)
+        return [] if any(character == "\0" or "\ud800" <= character <= "\udfff" for character in value) else None
+    members: Iterable[tuple[str | int, Any]] = ()
     if isinstance(value, dict):
-        return any(has_unstorable(key) or has_unstorable(member) for key, member in value.items())
-    return isinstance(value, list) and any(map(has_unstorable, value))
+        members = value.items()
+    elif isinstance(value, list):
+        members = enumerate(value)
+    for step, member in members:
+        if isinstance(step, str) and find_unstorable(step) is not None:
+            return []  # the name cannot be shown
+        below = find_unstorable(member)
+        if below is not None:
+            return [step, *below]
+    return None

@@ -6,13 +6,14 @@ columns alone. Everything textual in it came through the candidate's hands and i
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from statistics import median
 from typing import Any
 
 from pydantic import ValidationError
 
-from agentcore.judge.result import BuildReport, EnvironmentStamp, EvaluationResult, HostLoad
+from agentcore.judge.result import BoundRecord, BuildReport, EnvironmentStamp, EvaluationResult, HostLoad
 from portal.devices.standing import Standing, standing
 from portal.evaluations.models import Evaluation
 from portal.pages import charts, formatting, listings, sanitizers, tables, text, versus
@@ -43,6 +44,8 @@ class Evidence:
     """Whether it ran without a sandbox."""
     standing: Standing | None = None
     assumptions: list[str] = field(default_factory=list)
+    rates: list[str] = field(default_factory=list)
+    """The peak rates that the bounds use, each with its source, and the best that was measured of it."""
     paired: Table | None = None
     rounds: Table | None = None
     comparison: dict[str, Any] | None = None
@@ -111,11 +114,18 @@ def _from_result(found: Evidence, result: EvaluationResult) -> None:
     found.unconfined = result.stamp.sandbox == "none"
     found.seconds = [(text.label(name, 40), formatting.seconds(value)) for name, value in
                      list(result.seconds.items())[:20]]
-    seen: dict[str, None] = {}
-    for workload in result.workloads:
-        for assumption in (workload.bound.assumptions if workload.bound else []):
-            seen.setdefault(text.label(assumption, 300))
-    found.assumptions = list(seen)[:20]
+    known = [workload.bound for workload in result.workloads if workload.bound]
+    found.assumptions = list(dict.fromkeys(text.label(each, 300) for bound in known for each in bound.assumptions))[:20]
+    found.rates = list(dict.fromkeys(line for bound in known for line in _rates_of(bound)))[:20]
+
+
+def _rates_of(bound: BoundRecord) -> Iterator[str]:
+    for name, source in bound.rate_sources.items():
+        if name in bound.rates:
+            line = f"{name} {listings.rate_of(name, bound.rates[name])}: {source}"
+            if (best := bound.ceilings.get(name)) is not None:
+                line += f"; measured at best {listings.rate_of(name, best)}, which the bound does not use"
+            yield text.label(line, 400)
 
 
 def _stats(evaluation: Evaluation, rows: list[Any]) -> list[dict[str, str]]:

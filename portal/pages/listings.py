@@ -180,9 +180,9 @@ def bounds(rows: Sequence[WorkloadResult], details: dict[tuple[str, bool], dict[
         Column("flops", "necessary operations", lambda r: part(r, "flops"),
                listed(lambda v: formatting.engineering(v, "FLOP")), css="wrap"),
         Column("rates", "peak rates", lambda r: part(r, "rates"), _rates, css="wrap"),
-        Column("rate_sources", "source and clock of the rates", lambda r: part(r, "rate_sources"),
-               listed(lambda v: text.label(str(v), 160)), css="wrap"),
-        Column("ceilings", "measured at best (not used)", lambda r: part(r, "ceilings"), _rates, css="wrap"),
+        # The same for every workload: shown once, below the table, and in the exports here.
+        Column("rate_sources", "source and clock of the rates", lambda r: part(r, "rate_sources"), visible=False),
+        Column("ceilings", "measured at best (not used)", lambda r: part(r, "ceilings"), visible=False),
     ]
     return Table("bounds", "What the bounds are made of", columns, known, caption_hidden=True)
 
@@ -190,9 +190,13 @@ def bounds(rows: Sequence[WorkloadResult], details: dict[tuple[str, bool], dict[
 def _rates(values: dict[str, float], _row: Any) -> str:
     """Bytes per second for memories, operations per second for units of arithmetic."""
     return text.label(", ".join(
-        f"{name} {formatting.engineering(rate, 'B/s' if name in _MEMORIES else 'FLOP/s')}"
-        for name, rate in list(values.items())[:12]
+        f"{name} {rate_of(name, rate)}" for name, rate in list(values.items())[:12]
     ), 240) or formatting.NOTHING
+
+
+def rate_of(name: str, rate: float) -> str:
+    """A rate with its unit: bytes per second for memories, operations per second for units of arithmetic."""
+    return formatting.engineering(rate, "B/s" if name in _MEMORIES else "FLOP/s")
 
 
 def _matched(value: Any, _row: Any) -> str:

@@ -63,7 +63,7 @@ def open_page(chromium, live_server) -> Iterator[Callable[..., object]]:
         context = chromium.new_context(**({"viewport": {"width": 1280, "height": 900}} | options))
         contexts.append(context)
         page = context.new_page()
-        page.set_default_timeout(10_000)
+        page.set_default_timeout(30_000)  # of a machine that does other things too
         page.on("console", lambda message: message.type in ("error", "warning") and errors.append(message.text))
         page.on("pageerror", lambda error: errors.append(str(error)))
         page.goto(live_server.url + address)

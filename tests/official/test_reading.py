@@ -88,7 +88,7 @@ def test_optional_fields_may_be_null_and_outputs_come_last_by_default(written: C
      ": spec.compile_options.ld_flags: flag '-lssl'"),
     (solution(sources=[]), ": sources: "),
     (solution({"kernel.py": None}), ": sources[0].content: Field required"),
-    (solution("\ud800"), ": sources[0].content: holds half a character"),
+    (solution("\ud800"), ": sources[0].content: holds a NUL or half a surrogate pair"),
     (solution("#" * (1 << 20) + "\n"), ": sources[0].content: is larger than 1 MiB"),
     (solution({f"m{i}.py": "#" * (1 << 20) for i in range(5)} | {"kernel.py": RETURNING}), "more than 4 MiB together"),
     (solution({f"m{i}.py": "#" for i in range(64)} | {"kernel.py": RETURNING}), ": sources: "),

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from agentcore.problems.documents import has_unstorable
+from agentcore.problems.documents import find_unstorable
 from agentcore.problems.errors import ProblemError
 from agentcore.problems.items import Item
 from agentcore.problems.sources.rows import MAX_PROBLEMS
@@ -47,7 +47,8 @@ def rows(file: Path) -> Iterator[Item | ProblemError]:
                     item = Item(Path(f"{file}: row {number}"), "", _without_absent(row), None)
                     number += 1
                     # What parse_json refuses in the other layouts.
-                    yield item.error("", "holds a NUL or half a surrogate pair") if has_unstorable(item.value) else item
+                    broken = find_unstorable(item.value) is not None
+                    yield item.error("", "holds a NUL or half a surrogate pair") if broken else item
     except (pyarrow.ArrowException, OSError, ValueError, UnicodeDecodeError) as error:
         yield ProblemError.at(file, None, "", f"cannot be read as parquet: {' '.join(str(error).split())[:300]}")
 
