@@ -215,7 +215,6 @@ class HostRunner:
         try:
             calls = Calls(self, buffers, verifier, measurement)
             watch = HostLoadWatch()
-            watch.start()
             with self.target.measuring(), self.session.process.unwatched():
                 self.session.post({"op": "calls", "first": self.sequence + 1})
                 self.session.freeze()
@@ -224,6 +223,7 @@ class HostRunner:
                     if hidden_before(times):  # a busy machine looks like that too, but not twice
                         measurement.samples_us.clear()
                         measurement.claimed_us.clear()
+                        watch.start()
                         times = self._series(calls, measurement)
                     if not calls.status and not measurement.findings.failed:
                         calls.echoes(self.effort.call_timeout_s)

@@ -24,7 +24,7 @@ TRIES = 3
 program on the host can spoil one evaluation. An exploit that was accepted once stays accepted."""
 NO_GAIN = {False: 0.8, True: 0.95}
 """An exploit whose calls take at least this share of the control's has gained nothing beyond the noise: CPU, GPU."""
-COMPARISONS = 3
+COMPARISONS = 6
 
 
 @dataclass(frozen=True, slots=True)
