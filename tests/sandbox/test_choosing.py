@@ -8,13 +8,13 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 
 import pytest
 
 import agentcore
 from agentcore.sandbox import Bind, Limits, SandboxUnavailable, bubblewrap, choose, find_sandbox, seccomp
+from tests.sandbox.conftest import wait_until
 
 PACKAGE = Path(agentcore.__file__).parent
 
@@ -98,10 +98,7 @@ os.kill(os.getpid(), signal.SIGKILL)
     done = subprocess.run([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True, check=False)
     assert done.returncode == -signal.SIGKILL
     pid = int(done.stdout)
-    deadline = time.monotonic() + 10
-    while Path(f"/proc/{pid}").exists() and time.monotonic() < deadline:
-        time.sleep(0.01)
-    assert not Path(f"/proc/{pid}").exists()
+    wait_until(lambda: not Path(f"/proc/{pid}").exists())
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="changes to an ordinary user, which needs root")

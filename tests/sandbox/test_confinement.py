@@ -15,6 +15,7 @@ import pytest
 import agentcore
 from agentcore.sandbox import MIB, Bind, Limits, SandboxError
 from agentcore.sandbox.view import python_prefixes
+from tests.sandbox.conftest import wait_until
 
 CHECKOUT = Path(agentcore.__file__).parent.parent
 # Empty, unless this very Python lives below /tmp.
@@ -57,9 +58,9 @@ def test_the_uid_outside_is_the_uid_inside_and_no_other_sandboxs(sandbox):
     uids = []
     for _ in range(2):
         with sandbox.popen([sys.executable, "-I", "-S", "-c", "input()"], stdin=-1, limits=Limits(wall_s=30)) as inside:
-            wait_until(lambda inside=inside: len(inside.host_pids()) == 1)
+            wait_until(lambda inside=inside: len(inside.host_pids()) == 1, timeout=5.0)
             (pid,) = inside.host_pids()
-            wait_until(lambda pid=pid: Path(f"/proc/{pid}").stat().st_uid != 0)
+            wait_until(lambda pid=pid: Path(f"/proc/{pid}").stat().st_uid != 0, timeout=5.0)
             assert Path(f"/proc/{pid}").stat().st_uid == inside.uid
             uids.append(inside.uid)
     assert 0 not in uids
@@ -406,12 +407,3 @@ def test_the_caller_may_have_threads(sandbox):
     for thread in threads:
         thread.join()
     assert results == [0] * 8
-
-
-def wait_until(condition, timeout=5.0):
-    import time
-
-    deadline = time.monotonic() + timeout
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.005)

@@ -12,23 +12,10 @@ from pathlib import Path
 import pytest
 
 from agentcore.sandbox import MIB, BoundedCapture, Limits, SandboxError, SandboxProcess
+from tests.sandbox.conftest import alive, wait_until
 
 LIMITS = Limits(wall_s=60)
 PYTHON = [sys.executable, "-I", "-S", "-c"]
-
-
-def wait_until(condition, timeout=10.0):
-    deadline = time.monotonic() + timeout
-    while not condition():
-        assert time.monotonic() < deadline, "waited too long"
-        time.sleep(0.005)
-
-
-def alive(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
-    except FileNotFoundError:
-        return False
 
 
 def run_time(pid: int) -> list[int]:

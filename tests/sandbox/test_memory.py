@@ -27,6 +27,7 @@ from agentcore.sandbox import (
 from agentcore.sandbox import memory as memory_module
 from agentcore.sandbox.cgroup import CgroupUnavailable, cgroup_home
 from agentcore.sandbox.tree import MemoryGauge
+from tests.sandbox.conftest import alive, wait_until
 
 PYTHON = [sys.executable, "-I", "-S", "-c"]
 LIMITS = Limits(memory_bytes=96 * MIB, tmp_bytes=256 * MIB, wall_s=60)
@@ -74,20 +75,6 @@ for name in ("/tmp/a", "/dev/shm/b"):
 mine = bytearray(80 << 20); fill(mine, 80 << 20)
 """,
 }
-
-
-def alive(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
-    except FileNotFoundError:
-        return False
-
-
-def wait_until(condition, timeout=10.0):
-    deadline = time.monotonic() + timeout
-    while not condition():
-        assert time.monotonic() < deadline, "waited too long"
-        time.sleep(0.005)
 
 
 @pytest.mark.parametrize("way", WAYS.values(), ids=WAYS.keys())
