@@ -83,8 +83,14 @@ class Calls:
         self.runner, self.buffers, self.verifier, self.measurement = runner, buffers, verifier, measurement
         self.outputs = [p for p in buffers.layout.outputs if p.nbytes]
         self.status = 0
+        """What kernel_launch returned, of the first call that returned anything but 0."""
         self.best_companion_us = PROMPT_WAKE_US
         self.snapshot: dict[str, torch.Tensor] = {}
+
+    @property
+    def ended(self) -> bool:
+        """Whether a finding or a status says all there is to say: no further call would mean anything."""
+        return self.status != 0 or self.measurement.findings.failed
 
     def fresh(self, number: int, timeout_s: float) -> CallTime:
         """A call with inputs that never were before, verified. Raises RunnerFailure if the runner is lost."""
@@ -113,7 +119,7 @@ class Calls:
         usual = companion.timed(0, [], timeout_s)
         took = replace(runner.timed(slot, looks, timeout_s), companion_us=usual.wake_us)
         self.best_companion_us = min(self.best_companion_us, usual.wake_us)
-        self.status = runner.reply[pages.REPLY_STATUS]
+        self.status = self.status or runner.reply[pages.REPLY_STATUS]
         self.snapshot = {p.name: buffers.snapshot(p, slot) for p in buffers.layout.outputs}
         broken = buffers.broken_guard(slot, patterns)
         changed = buffers.inputs_equal(slot, inputs)
@@ -159,6 +165,7 @@ class Calls:
             self.runner.session.thaw()
             time.sleep(LATE_WORK_WAIT_S)
             self.runner.session.freeze()
+            self.runner.rest()
             later = leftover(self.buffers.view(p, slot), pattern, reference)
             total = self.snapshot[p.name].numel()
             if later < left:
@@ -182,8 +189,10 @@ class Calls:
         self.one("a call before its near-duplicate", 0, inputs, timeout_s)
         repeats: list[CallTime] = []
         for slot in (0, 1, 2):
+            if self.ended:
+                return
             took = self.one("a near-duplicate call", slot, altered, timeout_s)
-            if self.status or self.measurement.findings.failed:
+            if self.ended:
                 return
             if slot:  # the first of the three is new content
                 repeats.append(took)
@@ -199,7 +208,10 @@ class Calls:
                 break
             unseen = self.verifier.inputs(self.verifier.draw_seed())
             news.append(self.one("a call with new inputs", 0, unseen, timeout_s).charged_us)
-            repeats.append(self.one("a call with inputs seen before", 1, altered, timeout_s))
+            if not self.ended:
+                repeats.append(self.one("a call with inputs seen before", 1, altered, timeout_s))
+            if self.ended:
+                return
         else:
             self.measurement.findings.fail(
                 CheckName.FRESH_EVERY_CALL,

@@ -40,11 +40,10 @@ from agentcore.judge.result import EnvironmentStamp
 from agentcore.judge.runner import pages
 from agentcore.judge.session import RUNNER_DIR, RunnerFailure, RunnerSession
 from agentcore.judge.stamp import host_stamp, host_uuid
-from agentcore.sandbox import GIB, Limits, Sandbox
+from agentcore.sandbox import GIB, CpuTimes, Limits, Sandbox
 from agentcore.vocabulary import CheckName, Language
 
 WARM_CALLS = SLOTS
-NEVER = -1
 LATE_WAKE_SHARE, LATE_WAKE_US = 3.0, 50.0
 """A call that woke up later than this many times the usual, plus so much, is not counted."""
 
@@ -178,8 +177,8 @@ class HostRunner:
         self.reply = memoryview(self._reply.mapping).cast("q")
         self.sequence = 0
         self.pid = 0
-        self._rested = NEVER
-        """CPU time the tree had used when it was last stopped."""
+        self._rested: CpuTimes | None = None
+        """What the tree had used of the CPU when it was last stopped; None before its first call."""
         try:
             self.session.request(
                 {"op": "hello", "serve": str(serve or "")}, "ready", timeout_s=30,
@@ -210,7 +209,7 @@ class HostRunner:
     def measure(self, verifier: Verifier) -> Measurement:
         """A verified warm-up call per slot, then timed ones, all of them verified. Raises RunnerFailure."""
         measurement = Measurement(method="wall")
-        self._rested = NEVER
+        self._rested = None
         buffers = self._share(verifier, writable_inputs=False)
         try:
             calls = Calls(self, buffers, verifier, measurement)
@@ -220,12 +219,13 @@ class HostRunner:
                 self.session.freeze()
                 try:
                     times = self._series(calls, measurement)
-                    if hidden_before(times):  # a busy machine looks like that too, but not twice
+                    # A busy machine looks like that too, but not twice. What has failed has failed, on any machine.
+                    if not calls.ended and hidden_before(times):
                         measurement.samples_us.clear()
                         measurement.claimed_us.clear()
                         watch.start()
                         times = self._series(calls, measurement)
-                    if not calls.status and not measurement.findings.failed:
+                    if not calls.ended:
                         calls.echoes(self.effort.call_timeout_s)
                 finally:
                     self.session.thaw()
@@ -253,7 +253,7 @@ class HostRunner:
         for number in range(WARM_CALLS + 4 * effort.max_calls):
             timeout_s = effort.first_call_timeout_s if number == 0 else effort.call_timeout_s
             took = calls.fresh(number, timeout_s)
-            if calls.status or measurement.findings.failed:
+            if calls.ended:
                 return times
             if number < WARM_CALLS:
                 continue
@@ -286,7 +286,7 @@ class HostRunner:
         ``looks`` are (words, positions, result): outputs are looked at the moment the call is seen to have returned.
         """
         command, clock = self.command, time.perf_counter_ns
-        ran = self._rested != self.session.process.cpu_ns()
+        ran = self._rested is not None and self._rested != self.session.process.cpu_times()
         before = self._preemptions()
         self.sequence += 1
         sequence = self.sequence
@@ -302,12 +302,16 @@ class HostRunner:
             words.take(positions, out=result)
         frozen = self.session.freeze()
         self.session.process.check_memory()
-        ran, self._rested = ran and self._rested != NEVER, self.session.process.cpu_ns()
+        self.rest()
         return CallTime(
             wake_us=(awake - begun) / 1e3, elapsed_us=(ended - awake) / 1e3,
             claimed_us=self.reply[pages.REPLY_CLAIMED_NS] / 1e3, quiet=self._preemptions() == before, frozen=frozen,
             ran_while_stopped=ran,
         )
+
+    def rest(self) -> None:
+        """From now on, with the tree stopped, none of it may use the CPU before the next call."""
+        self._rested = self.session.process.cpu_times()
 
     def _preemptions(self) -> tuple[int, int]:
         """How often the kernel took the CPU from the judge and from the runner's main thread: its count, no claim."""

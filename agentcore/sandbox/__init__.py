@@ -18,6 +18,7 @@ from agentcore.sandbox.contract import (
 from agentcore.sandbox.launch import Sandbox
 from agentcore.sandbox.memory import half_of_host_bytes, memory_mechanism
 from agentcore.sandbox.process import SandboxProcess
+from agentcore.sandbox.tree import CpuTimes
 
 __all__ = [
     "GIB",
@@ -25,6 +26,7 @@ __all__ = [
     "Bind",
     "BoundedCapture",
     "Completed",
+    "CpuTimes",
     "Exceeded",
     "Limits",
     "Sandbox",

@@ -24,7 +24,7 @@ from typing import IO
 from agentcore.sandbox import tree
 from agentcore.sandbox.contract import Exceeded
 from agentcore.sandbox.memory import MemoryLimit
-from agentcore.sandbox.tree import GONE
+from agentcore.sandbox.tree import GONE, CpuTimes
 
 _WAIT = {"x86_64": b"61", "aarch64": b"260"}.get(os.uname().machine)
 
@@ -310,17 +310,15 @@ class SandboxProcess:
                 # A thread that waits for this very core cannot stop before it gets it.
                 time.sleep(1e-6)
 
-    def cpu_ns(self) -> int:
-        """The CPU time that every thread in the sandbox has used, by the kernel's own account, nanoseconds.
+    def cpu_times(self) -> CpuTimes:
+        """The CPU time that each thread in the sandbox has used, by the kernel's own account.
 
         Between two looks at a stopped sandbox it must not change.
         """
-        total = 0
-        for pid in self.host_pids():
-            with contextlib.suppress(*GONE):
-                for thread in os.listdir(f"/proc/{pid}/task"):
-                    total += int(tree.read_proc(f"/proc/{pid}/task/{thread}/schedstat").split()[0])
-        return total
+        return {
+            (pid, thread): used_ns
+            for pid in self.host_pids() for thread, used_ns in tree.cpu_times_ns(pid).items()
+        }
 
     def is_frozen(self) -> bool:
         """True if every thread in the sandbox is stopped right now. Ask again after reading their memory."""

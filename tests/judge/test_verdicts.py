@@ -246,3 +246,22 @@ def test_evaluations_leave_no_descriptor_and_no_process_behind(bench: Bench, chi
         bench.judge_kernel(source, problem)
     assert gone(children)
     assert open_descriptors() == before
+
+
+@pytest.mark.parametrize(
+    ("at_sixth_call", "verdict", "check"),
+    [
+        ("return 12;", Verdict.RUNTIME_ERROR, CheckName.RUNS),
+        ("y[0] = 1e30f; y[n - 1] = 1; return 0;", Verdict.INCORRECT, CheckName.MATCHES_REFERENCE),
+    ],
+    ids=["fails", "is wrong and unfinished"],
+)
+def test_what_failed_on_a_busy_machine_has_failed(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, at_sixth_call: str, verdict: Verdict, check: CheckName
+) -> None:
+    """A series that others disturbed is taken once more, but not to forget what a call did in it."""
+    monkeypatch.setattr("agentcore.judge.host_target.hidden_before", lambda times: "disturbed")
+    body = f"static int calls = 0; if (calls++ == 5) {{ {at_sixth_call} }}{DOUBLE_KERNEL}"
+    result = bench.judge_kernel(body)
+    assert result.verdict is verdict, result.message
+    assert check in failing(result) and CheckName.STEADY_WORK not in failing(result)
