@@ -21,6 +21,7 @@ from typing import Self
 
 from agentcore.gitstore.process import GitProcess, GitStoreError, init_bare
 from agentcore.gitstore.records import COMMIT_FORMAT, NO_OID, OID_PATTERN, SYSTEM, CommitRecord, Identity, parse_commits
+from agentcore.gitstore.scratch import sweep as sweep_scratch
 
 MAIN = "refs/heads/main"
 EMPTY_TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
@@ -286,7 +287,8 @@ class Repository:
     def pack(self) -> None:
         """Maintenance: pack objects and refs, so that listing stays fast. Safe beside pushes; drops no object.
 
-        Locks and quarantines that a killed git left behind are removed once they are an hour old.
+        What a killed git or server left behind (locks, quarantines, scratch directories) is removed once it is an hour
+        old.
         """
         with self.lock("pack"):
             self._sweep()
@@ -296,6 +298,7 @@ class Repository:
             self.git.run("commit_graph", "write", "--reachable")
 
     def _sweep(self) -> None:
+        sweep_scratch(self.path, _STALE_S)
         stale = time.time() - _STALE_S
         locks = [*self.path.glob("*.lock"), *(self.path / "refs").rglob("*.lock")]
         for leftover in [*locks, *(self.path / "objects").glob("tmp_objdir-*")]:

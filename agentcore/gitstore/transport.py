@@ -12,9 +12,9 @@ import resource
 import selectors
 import signal
 import subprocess
-import tempfile
 import time
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -22,6 +22,7 @@ from pathlib import Path
 from agentcore.gitstore.hooks import install_hooks
 from agentcore.gitstore.process import GitStoreError, clean_environment, start_service
 from agentcore.gitstore.repository import Repository
+from agentcore.gitstore.scratch import scratch_directory
 from agentcore.vocabulary import ATTEMPT_REF_PREFIX, NAME_PATTERN
 
 CHUNK_BYTES = 64 << 10
@@ -121,8 +122,8 @@ class _Exchange:
         self._stderr = b""
 
     def run(self, body: Iterator[bytes]) -> Iterator[bytes]:
-        with tempfile.TemporaryDirectory(prefix="kernelyard-push-") as scratch:
-            received = Path(scratch) / "received"
+        with scratch_directory(self._path) if self._push else nullcontext(self._path) as scratch:
+            received = scratch / "received"
             if self._push:
                 self._environment |= {
                     "KERNELYARD_AGENT": self._push.agent,

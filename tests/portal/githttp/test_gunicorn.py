@@ -123,7 +123,20 @@ def fsck(server: Server) -> None:
     path = server.home / "attempts.git"
     done = subprocess.run(["git", "-C", str(path), "fsck", "--strict"], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    assert not list(path.rglob("*.lock")) or {lock.name for lock in path.rglob("*.lock")} <= {"kernelyard-notes.lock"}
+    ours = {"kernelyard-notes.lock", "kernelyard-pack.lock"}  # files that are kept to be locked
+    assert {lock.name for lock in path.rglob("*.lock")} <= ours
+
+
+def assert_swept(server: Server) -> None:
+    """What the killed server left of its push goes with the hourly packing, once it is old."""
+    path = server.home / "attempts.git"
+    (left,) = path.glob("kernelyard-push-*")
+    with AttemptsRepository.open(path) as attempts:
+        attempts.pack()
+        assert left.is_dir()  # a git that ends after its server may still write there
+        os.utime(left, (0, 0))
+        attempts.pack()
+    assert not left.exists()
 
 
 @pytest.fixture
@@ -163,6 +176,7 @@ def test_behind_gunicorn_large_packs_land_and_a_killed_server_leaves_old_or_new(
     assert settled(lambda: not server.services()), "git outlived the server"
     assert server.tip() == first
     fsck(server)
+    assert_swept(server)
 
     # The server is killed at any moment of a whole push.
     old = first
