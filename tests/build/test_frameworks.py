@@ -20,7 +20,8 @@ def fresh() -> Iterator[None]:
 
 
 @pytest.mark.parametrize(
-    ("language", "remedy"), [(Language.CUTE, r"pip install 'kernelyard\[cute\]'"), (Language.TRITON, "install triton")]
+    ("language", "remedy"), [(Language.CUTE, r"pip install -e '\.\[cute\]'"), (Language.TRITON, "install triton")],
+    ids=["cute", "triton"],
 )
 def test_a_host_without_the_package_is_told_which_one(
     monkeypatch: pytest.MonkeyPatch, language: Language, remedy: str
