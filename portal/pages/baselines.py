@@ -161,7 +161,8 @@ def _note(problem: Problem, hardware: str, kind: str, evaluation: Evaluation | N
 
 def _absent(problem: Problem, hardware: str, kind: str) -> str:
     if kind == BaselineKind.AGENT:
-        return "Empty: no model-driven agent has optimised this problem yet."
+        return ("Empty: no attempt was adopted yet. One in PyTorch that passed becomes it: manage.py baselines "
+                f"--hardware {hardware} --kind agent --adopt COMMIT")
     file = BaselineKind(kind).file
     if file and not (problem.directory() / file).is_file():
         return f"The problem has no {file}."

@@ -15,7 +15,7 @@ def test_t_b_of_each_workload_leads_to_its_evaluation(open_page, shown) -> None:
     eager = make.make_evaluation(attempt, result=showcase.result_for(attempt, times, random.Random(1)))
     page = open_page(problem.get_absolute_url() + "#baselines")
     assert page.locator("#table-baselines tbody tr").count() == 5
-    assert "Empty: no model-driven agent" in page.locator("#table-baselines").inner_text()
+    assert "Empty: no attempt was adopted yet" in page.locator("#table-baselines").inner_text()
     page.locator("#table-baseline_workloads tbody tr").first.get_by_role("link", name="eager").click()
     page.wait_for_url(f"**{eager.get_absolute_url()}")
     assert page.get_by_role("heading", level=1).inner_text() == f"Evaluation #{eager.pk}"

@@ -12,6 +12,7 @@ from agentcore.baselines import BaselineKind
 from agentcore.gitstore import GitStoreError
 from agentcore.problems import ProblemError
 from agentcore.vocabulary import HardwareName
+from portal.baselines.adopting import CannotAdopt, adopt
 from portal.baselines.measuring import Done, Step, measure
 from portal.evaluations import scoring
 from portal.evaluations.models import Evaluation
@@ -41,6 +42,10 @@ class Command(BaseCommand):
             "--kind", action="append", choices=[kind.value for kind in BaselineKind],
             help="may be given more than once (default: every kind that a problem has)",
         )
+        parser.add_argument(
+            "--adopt", metavar="COMMIT_OR_BRANCH",
+            help="make this verified attempt in PyTorch its problem's baseline of kind agent; needs --kind agent",
+        )
         parser.add_argument("--force", action="store_true", help="measure again what is neither missing nor stale")
         parser.add_argument("--wait", action="store_true", help="until all of it is measured; a worker must be running")
         parser.add_argument("--timeout-minutes", type=float, default=120.0, help="how long to wait (default 120)")
@@ -48,8 +53,11 @@ class Command(BaseCommand):
     def handle(self, *args, **options) -> None:
         kinds = [kind for kind in BaselineKind if kind.value in (options["kind"] or list(BaselineKind))]
         hardware = list(dict.fromkeys(options["hardware"] or ["cpu"]))
+        names = [*options["names"], *options["problem"]]
+        if options["adopt"]:
+            names = [self._adopt(options["adopt"], kinds, names)]
         steps: list[Step] = []
-        for problem in self._problems([*options["names"], *options["problem"]]):
+        for problem in self._problems(names):
             try:
                 steps += measure(problem, hardware, kinds, force=options["force"])
             except ProblemError as error:
@@ -66,6 +74,21 @@ class Command(BaseCommand):
         self._table(steps)
         if options["wait"]:
             self._wait(steps, options["timeout_minutes"])
+
+    def _adopt(self, named: str, kinds: Sequence[BaselineKind], problems: Sequence[str]) -> str:
+        """Adopt the attempt; returns its problem's name."""
+        if len(kinds) != 1:
+            raise CommandError("--adopt fills one kind of baseline: add --kind agent")
+        try:
+            attempt = adopt(named, kinds[0], problems)
+        except CannotAdopt as error:
+            raise CommandError(f"--adopt: {error}") from None
+        except GitStoreError as error:
+            raise CommandError(f"--adopt: {_one_line(str(error))}") from None
+        self.stdout.write(
+            f"{attempt.problem.name}: {attempt.commit[:10]} of {attempt.agent.name} is its {kinds[0]} baseline"
+        )
+        return str(attempt.problem.name)
 
     def _problems(self, names: Sequence[str]) -> list[Problem]:
         problems = Problem.objects.filter(is_active=True).order_by("name")
