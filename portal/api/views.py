@@ -17,7 +17,7 @@ from agentcore.vocabulary import HardwareName, Language, Verdict
 from portal.api import shapes
 from portal.api.responses import ApiError, choice, integer, json_view
 from portal.attempts.models import Attempt
-from portal.campaigns.models import Campaign
+from portal.campaigns.models import Campaign, Rescoring
 from portal.evaluations import scores
 from portal.evaluations.models import Evaluation
 from portal.problems.models import Problem
@@ -165,6 +165,7 @@ def campaign(request: HttpRequest, name: str) -> dict[str, Any]:
     summary = scores.campaign_summary(row)
     return {
         **_campaign_head(row),
+        "rescoring": Rescoring.objects.filter(campaign=row).exists(),
         "attempts": summary.attempts,
         "passed": summary.passed,
         "waiting": summary.waiting,

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from django import forms
-from django.contrib import admin
+from django.contrib import admin, messages
 from django.utils import timezone
 
 from agentcore.baselines import BaselineKind
-from portal.campaigns.models import Campaign
+from portal.campaigns.models import Campaign, Rescoring
 from portal.events.models import log as log_event
 
 
@@ -47,6 +47,8 @@ class CampaignAdmin(admin.ModelAdmin):
         else:
             obj.finished_at = None
         super().save_model(request, obj, form, change)
+        if Rescoring.objects.filter(campaign=obj).exists():
+            messages.info(request, f"The scores of {obj.name} are being computed again: its pages say until when.")
         log_event(
             "campaign.changed" if change else "campaign.created", request.user, campaign=obj.name, state=obj.state,
             fields=sorted(form.changed_data),

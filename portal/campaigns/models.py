@@ -38,14 +38,14 @@ class Campaign(models.Model):
         return self.name
 
     def save(self, *args, **kwargs) -> None:
-        """Saved with another rule, its attempts are scored again; what they scored before is kept."""
+        """Saved with another rule, scoring its attempts again is queued; what they scored before is kept."""
         before = Campaign.objects.filter(pk=self.pk).values_list("baseline_kinds", flat=True).first()
         with transaction.atomic():
             super().save(*args, **kwargs)
             if before is not None and before != self.baseline_kinds:
-                from portal.evaluations import scoring  # evaluations refer to attempts, and these to campaigns
+                from portal.evaluations import rescoring  # evaluations refer to attempts, and these to campaigns
 
-                scoring.refresh_campaign(self)
+                rescoring.ask(self)
 
     def get_absolute_url(self) -> str:
         return reverse("campaign-detail", args=[self.name])
@@ -60,3 +60,20 @@ class Campaign(models.Model):
         known = [kind.value for kind in BaselineKind]
         if not isinstance(self.baseline_kinds, list) or any(kind not in known for kind in self.baseline_kinds):
             raise ValidationError({"baseline_kinds": f"must be a list of: {', '.join(known)}"})
+
+
+class Rescoring(models.Model):
+    """A campaign whose attempts are being scored again, after its rule changed; the row goes when all of them are.
+
+    How far it came is kept with each step, so that a worker that dies half way is followed by another at that place.
+    """
+
+    campaign = models.OneToOneField(Campaign, on_delete=models.CASCADE, related_name="rescoring")
+    asked_at = models.DateTimeField(help_text="When the rule changed last. A later change starts again.")
+    touched_at = models.DateTimeField(auto_now=True)
+    after = models.JSONField(default=list, help_text="[problem, hardware, evaluation]: what was scored last.")
+    scored = models.PositiveIntegerField(default=0)
+    trouble = models.CharField(max_length=500, blank=True, help_text="What the last try failed of.")
+
+    def __str__(self) -> str:
+        return f"scores of {self.campaign} under its new rule"

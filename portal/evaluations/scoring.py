@@ -1,8 +1,8 @@
 """Scores: from times, bounds and T_b to columns, with every score kept beside the T_b it was made with.
 
 Scores are relative to baselines, so they are computed again: for one evaluation when it finishes, for all of a problem
-when one of its baselines finishes or a campaign's rule changes. The recorded results are never touched. Not for which
-baseline counts (baselines.py) nor for reading (scores.py).
+when one of its baselines finishes, for a campaign's attempts when its rule changes (rescoring.py). The recorded results
+are never touched. Not for which baseline counts (baselines.py) nor for reading (scores.py).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from django.db import transaction
-from django.db.models import QuerySet
+from django.db.models import Max, QuerySet
 
 from agentcore.bounds.score import geomean, sol_score
 from agentcore.vocabulary import Verdict
@@ -23,6 +23,7 @@ from portal.evaluations.models import Evaluation, ScoreRecord, WorkloadResult
 from portal.problems.models import Problem
 
 _BATCH = 500
+_ROWS_AT_ONCE = 10_000
 
 
 def score_new(evaluation: Evaluation) -> None:
@@ -42,17 +43,34 @@ def score_new(evaluation: Evaluation) -> None:
 def refresh_scores(problem, hardware: str, digest: str | None = None, **attempt_filter) -> int:
     """Score every passed evaluation of ``problem`` on ``hardware`` against the baselines as they are; returns how many.
 
-    ``attempt_filter`` leaves attempts out: ``campaign=…`` after its rule changed.
+    ``attempt_filter`` leaves attempts out, such as ``campaign=…``.
+    """
+    count, last = 0, 0
+    while done := refresh_some(problem, hardware, last, digest, **attempt_filter):
+        count, last = count + len(done), done[-1]
+    return count
+
+
+def refresh_some(problem, hardware: str, after: int, digest: str | None = None, **attempt_filter) -> list[int]:
+    """As refresh_scores, for the next few evaluations above number ``after``; their numbers, none at the end.
+
+    One short transaction, whatever there is to score: so many that their workloads are some thousands.
     """
     digest = digest if digest is not None else problem.digest
     rows: QuerySet[Evaluation] = Evaluation.objects.filter(
-        **{f"attempt__{key}": value for key, value in attempt_filter.items()},
+        **{f"attempt__{key}": value for key, value in attempt_filter.items()}, pk__gt=after,
         attempt__problem=problem, hardware=hardware, kind=Evaluation.Kind.MEASURE, problem_digest=digest,
         state=Evaluation.State.DONE, verdict=Verdict.PASSED.value,
-    ).select_related("attempt__problem", "attempt__campaign").defer("result").prefetch_related("workloads")
+    ).select_related("attempt__problem", "attempt__campaign").defer(
+        "result", "attempt__body", "attempt__hypothesis", "attempt__problem__definition", "attempt__problem__reference",
+        "attempt__problem__brief",
+    ).prefetch_related("workloads").order_by("pk")
     with transaction.atomic():
         _one_at_a_time(problem)
-        return _score(list(rows), baselines.verified_baselines(problem, hardware, digest=digest))
+        some = list(rows[: max(1, min(_BATCH, _ROWS_AT_ONCE // max(1, problem.workloads.count())))])
+        if some:
+            _score(some, baselines.verified_baselines(problem, hardware, digest=digest))
+    return [row.pk for row in some]
 
 
 def _one_at_a_time(problem) -> None:
@@ -60,17 +78,11 @@ def _one_at_a_time(problem) -> None:
     Problem.objects.select_for_update().only("pk").get(pk=problem.pk)
 
 
-def refresh_campaign(campaign) -> int:
-    """Score a campaign's attempts again, after its rule changed. Returns how many evaluations."""
-    return sum(
-        refresh_scores(problem, campaign.hardware, campaign=campaign) for problem in campaign.problems.all()
-    )
-
-
 @dataclass(frozen=True, slots=True)
 class _Scored:
     evaluation: Evaluation
     rows: list[WorkloadResult]
+    changed: list[WorkloadResult]
     rule: list[str]
 
     def record(self) -> ScoreRecord:
@@ -91,7 +103,7 @@ class _Scored:
 def _score(evaluations: Sequence[Evaluation], verified: Sequence[Verified]) -> int:
     scored = [_scored(evaluation, verified) for evaluation in evaluations]
     WorkloadResult.objects.bulk_update(
-        [row for each in scored for row in each.rows], ["baseline_us", "baseline", "baseline_kind", "sol_score"],
+        [row for each in scored for row in each.changed], ["baseline_us", "baseline", "baseline_kind", "sol_score"],
         batch_size=_BATCH,
     )
     Evaluation.objects.bulk_update(evaluations, ["baseline", "speedup", "sol_score"], batch_size=_BATCH)
@@ -109,19 +121,22 @@ def _scored(evaluation: Evaluation, verified: Sequence[Verified]) -> _Scored:
     rule = list(campaign.baseline_kinds) if campaign else []
     pool = baselines.comparable(evaluation, baselines.admitted(verified, rule))
     bars = baselines.bars(pool)
-    rows = list(evaluation.workloads.all())
+    rows, changed = list(evaluation.workloads.all()), []
     for row in rows:
+        before = (row.baseline_us, row.baseline_id, row.baseline_kind, row.sol_score)
         bar = bars.get((row.uuid, row.heldout))
         row.baseline_us, row.baseline = (bar.us, bar.of.evaluation) if bar else (None, None)
         row.baseline_kind = bar.of.kind if bar else ""
         row.sol_score = (
             sol_score(row.latency_us, bar.us, row.t_sol_us) if bar and row.latency_us and row.t_sol_us else None
         )
+        if (row.baseline_us, row.baseline_id, row.baseline_kind, row.sol_score) != before:
+            changed.append(row)
     public = [row for row in rows if not row.heldout]
     evaluation.baseline = pool[0].evaluation if pool else None
     evaluation.speedup = _all(geomean, (_ratio(row) for row in public))
     evaluation.sol_score = _all(lambda found: sum(found) / len(found), (row.sol_score for row in public))
-    return _Scored(evaluation, rows, rule)
+    return _Scored(evaluation, rows, changed, rule)
 
 
 def _ratio(row: WorkloadResult) -> float | None:
@@ -138,6 +153,9 @@ def _newest_records(evaluations: Sequence[Evaluation]) -> dict[int, ScoreRecord]
     found: dict[int, ScoreRecord] = {}
     ids = [evaluation.pk for evaluation in evaluations]
     for start in range(0, len(ids), _BATCH):
-        for record in ScoreRecord.objects.filter(evaluation__in=ids[start:start + _BATCH]).order_by("id"):
-            found[record.evaluation_id] = record
+        newest = (
+            ScoreRecord.objects.filter(evaluation__in=ids[start:start + _BATCH]).order_by().values("evaluation")
+            .annotate(newest=Max("id")).values("newest")
+        )
+        found |= {record.evaluation_id: record for record in ScoreRecord.objects.filter(pk__in=newest)}
     return found

@@ -1,4 +1,5 @@
-"""What django-q2 runs: `work` (judge what is queued), `tick` (every minute) and `pack` (every hour). All always return.
+"""What django-q2 runs: `work` (judge what is queued), `rescore` (a campaign whose rule changed), `tick` (every minute)
+and `pack` (every hour). All always return.
 
 A message only says "there may be work"; losing one or running one twice changes nothing. Results never travel through
 django-q2. The repositories are read and written on the portal's host alone, where KERNELYARD_GIT_URL is not set.
@@ -17,7 +18,7 @@ from django.conf import settings
 
 from agentcore.gitstore import AttemptsRepository, SolutionsRepository
 from agentcore.vocabulary import HardwareName
-from portal.evaluations import fleet, queue
+from portal.evaluations import fleet, queue, rescoring
 from portal.evaluations.models import Evaluation
 from portal.evaluations.worker import Worker, start_compiler
 
@@ -41,7 +42,7 @@ def compile_queued() -> str:
 
 def _work(classes: Sequence[str], kind: str) -> str:
     try:
-        until = time.monotonic() + max(1.0, (settings.Q_TIMEOUT_S - settings.EVALUATION_DEADLINE_S) / 2)
+        until = time.monotonic() + _budget_s()
         judged, more = 0, False
         for hardware in classes:
             worker = _worker(HardwareName(hardware), kind)
@@ -54,6 +55,11 @@ def _work(classes: Sequence[str], kind: str) -> str:
     except Exception as error:
         logger.exception("work on %s (%s) failed; the queue is unchanged", ", ".join(classes), kind)
         return f"failed: {error}"
+
+
+def rescore(campaign_id: int) -> str:
+    """Score a campaign's attempts under its new rule, for some time; a long one is continued by a new message."""
+    return str(_guarded(lambda: rescoring.work(campaign_id, _budget_s())))
 
 
 def tick() -> dict[str, object]:
@@ -70,6 +76,7 @@ def tick() -> dict[str, object]:
         done["notes"] = _guarded(notes.write)
     if _is_here(settings.SOLUTIONS_REPOSITORY):
         done["solutions"] = _guarded(lambda: len(publishing.reconcile()))
+    done["rescoring"] = _guarded(rescoring.wake_silent)
     done["woken"] = _guarded(queue.wake_all)
     return done
 
@@ -84,6 +91,11 @@ def pack() -> dict[str, object]:
         if _is_here(path):
             done[name] = _guarded(lambda kind=kind, path=path: _pack(kind, path))
     return done
+
+
+def _budget_s() -> float:
+    """How long a task goes on: others are waiting."""
+    return max(1.0, (settings.Q_TIMEOUT_S - settings.EVALUATION_DEADLINE_S) / 2)
 
 
 def _after_each() -> None:

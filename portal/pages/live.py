@@ -5,6 +5,7 @@ Without JavaScript the page is complete as it was loaded; a reload shows the res
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from django.db.models import QuerySet
@@ -12,6 +13,7 @@ from django.http import HttpRequest, HttpResponse
 
 from portal.evaluations.models import Evaluation
 from portal.pages import queries
+from portal.pages.rescoring import Pending
 
 BUSY_S = 2
 IDLE_S = 20
@@ -31,11 +33,18 @@ class Live:
         return bool(self.waiting or self.running)
 
 
-def watch(evaluations: QuerySet[Evaluation], *, idle_s: int = 0) -> Live:
-    """Follow these evaluations: often while one is queued or running, else every ``idle_s`` seconds (0: not)."""
+def watch(
+    evaluations: QuerySet[Evaluation], *, idle_s: int = 0, rescoring: Sequence[Pending] = ()
+) -> Live:
+    """Follow these evaluations: often while one is queued or running, else every ``idle_s`` seconds (0: not).
+
+    While scores are being computed again the part is followed often too.
+    """
     version = queries.version(evaluations)
     waiting, running = (int(part) for part in version.split("-")[3:5])
-    return Live(version, BUSY_S if waiting or running else idle_s, waiting, running)
+    busy = bool(waiting or running or rescoring)
+    whole = "~".join([version, *(each.version for each in rescoring)])
+    return Live(whole, BUSY_S if busy else idle_s, waiting, running)
 
 
 def unchanged(request: HttpRequest, live: Live) -> HttpResponse | None:

@@ -29,6 +29,7 @@ from portal.pages import (
 )
 from portal.pages.access import may_review
 from portal.pages.filters import AttemptFilter
+from portal.pages.rescoring import pending
 from portal.solutions import publishing, replacing
 from portal.solutions.models import Solution
 
@@ -71,7 +72,11 @@ def attempt_detail(request: HttpRequest, commit: str) -> HttpResponse:
     )
     evaluations = attempt.evaluations.all()
     # A duplicate of an evaluation that still runs waits for that one.
-    watched = live.watch(Evaluation.objects.filter(Q(attempt=attempt) | Q(pk__in=evaluations.values("duplicate_of"))))
+    rescoring = pending(campaign=attempt.campaign) if attempt.campaign_id else []
+    watched = live.watch(
+        Evaluation.objects.filter(Q(attempt=attempt) | Q(pk__in=evaluations.values("duplicate_of"))),
+        rescoring=rescoring,
+    )
     if (same := live.unchanged(request, watched)) is not None:
         return same
     listed = list(evaluations.select_related("duplicate_of__attempt").defer("duplicate_of__result"))
@@ -82,6 +87,7 @@ def attempt_detail(request: HttpRequest, commit: str) -> HttpResponse:
     replaces = _replaces(request, attempt, shown)
     context: dict[str, Any] = {
         "title": text.label(attempt.subject, 100) or attempt.commit[:10], "attempt": attempt, "live": watched,
+        "rescoring": rescoring,
         "newest": newest, "shown": shown, "evidence": found,
         "duplicate": next((e for e in listed if e.state == Evaluation.State.DUPLICATE), None),
         "evaluations": listings.evaluations(listed, without=("reason",), empty="No evaluation was asked for yet."),

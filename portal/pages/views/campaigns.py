@@ -14,6 +14,7 @@ from portal.campaigns.models import Campaign
 from portal.evaluations import scores
 from portal.evaluations.models import Evaluation
 from portal.pages import charts, formatting, listings, live, queries, tables
+from portal.pages.rescoring import pending
 from portal.pages.tables import Column, Table
 from portal.pages.verdicts import VERDICTS, Look
 
@@ -54,7 +55,10 @@ def campaign_list(request: HttpRequest) -> HttpResponse:
 
 def _detail(request: HttpRequest, campaign: Campaign, others: list[Campaign]) -> HttpResponse:
     evaluations = Evaluation.objects.filter(attempt__campaign=campaign, hardware=campaign.hardware)
-    watched = live.watch(evaluations, idle_s=live.IDLE_S if campaign.state == Campaign.State.ACTIVE else 0)
+    rescoring = pending(campaign=campaign)
+    watched = live.watch(
+        evaluations, idle_s=live.IDLE_S if campaign.state == Campaign.State.ACTIVE else 0, rescoring=rescoring
+    )
     if (same := live.unchanged(request, watched)) is not None:
         return same
     summary = scores.campaign_summary(campaign)
@@ -70,6 +74,7 @@ def _detail(request: HttpRequest, campaign: Campaign, others: list[Campaign]) ->
     )).order_by("-received_at", "-pk")
     context = {
         "title": campaign.name, "campaign": campaign, "summary": summary, "live": watched, "others": others,
+        "rescoring": rescoring,
         "stats": _stats(summary), "chart": chart if summary.scored else None, "problems": problems,
         "recent": listings.attempts(attempts[:RECENT], without=("language", "hardware"), caption="Newest attempts",
                                     empty="No attempt yet. Agents push to attempts.git: see the protocol."),

@@ -8,6 +8,7 @@ from django.shortcuts import get_object_or_404
 from portal.evaluations.models import Evaluation
 from portal.pages import baselines, evidence, live, tables
 from portal.pages.access import may_review
+from portal.pages.rescoring import pending
 
 SCORES_SHOWN = 200
 
@@ -21,7 +22,8 @@ def evaluation_detail(request: HttpRequest, pk: int) -> HttpResponse:
     # ?format=json is the whole record as the judge wrote it; ?format=csv the per-workload table.
     if request.GET.get("format") == "json" and not request.GET.get("table") and evaluation.result is not None:
         return JsonResponse(evaluation.result, json_dumps_params={"indent": 1}, safe=False)
-    watched = live.watch(Evaluation.objects.filter(pk=pk))
+    rescoring = pending(campaign=evaluation.attempt.campaign_id) if evaluation.attempt.campaign_id else []
+    watched = live.watch(Evaluation.objects.filter(pk=pk), rescoring=rescoring)
     if (same := live.unchanged(request, watched)) is not None:
         return same
     found = evidence.gather(evaluation)
@@ -32,7 +34,8 @@ def evaluation_detail(request: HttpRequest, pk: int) -> HttpResponse:
     )
     context = {
         "title": f"Evaluation {pk}", "evaluation": evaluation, "attempt": evaluation.attempt, "evidence": found,
-        "shown": evaluation, "live": watched, "newer": newer, "may_review": may_review(request.user),
+        "shown": evaluation, "live": watched, "rescoring": rescoring, "newer": newer,
+        "may_review": may_review(request.user),
     }
     shown = list(found.tables)
     if not request.headers.get("HX-Request"):

@@ -19,6 +19,7 @@ from portal.evaluations.models import Evaluation
 from portal.pages import baselines, charts, formatting, highlighting, listings, live, queries, tables
 from portal.pages.filters import ProblemFilter
 from portal.pages.queries import Track, TrackSummary
+from portal.pages.rescoring import pending
 from portal.pages.tables import Column, Table
 from portal.pages.verdicts import look
 from portal.problems.models import Problem, Workload
@@ -109,10 +110,13 @@ def problem_detail(request: HttpRequest, name: str) -> HttpResponse:
         evaluations = Evaluation.objects.filter(
             attempt__problem=problem, attempt__language=track.language, hardware=track.hardware
         )
-        watched = live.watch(evaluations)
+        rescoring = pending(
+            campaign__problems=problem, campaign__hardware=track.hardware, campaign__language=track.language
+        )
+        watched = live.watch(evaluations, rescoring=rescoring)
         if (same := live.unchanged(request, watched)) is not None:
             return same
-        context["live"] = watched
+        context |= {"live": watched, "rescoring": rescoring}
     verified: dict[str, list[Verified]] = {}
     if track is not None:
         verified[track.hardware] = found = verified_baselines(problem, track.hardware)

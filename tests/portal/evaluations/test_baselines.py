@@ -6,7 +6,7 @@ import pytest
 from django.core.exceptions import ValidationError
 
 from agentcore.vocabulary import Verdict
-from portal.evaluations import baselines, scores
+from portal.evaluations import baselines, scores, tasks
 from portal.evaluations.models import Evaluation
 from tests.portal import factories as make
 
@@ -62,6 +62,7 @@ def test_a_campaigns_rule_says_which_kinds_count_and_changing_it_scores_again(pr
 
     campaign.baseline_kinds = []
     campaign.save()
+    tasks.rescore(campaign.pk)
     inside.refresh_from_db()
     assert {row[1:] for row in t_b(inside)} == {("hand", hand.pk)}
     assert inside.speedup == pytest.approx(1.0)
@@ -145,6 +146,8 @@ def test_the_rule_is_ticked_in_the_admin_and_shown_with_the_campaign(problem, cl
     refused = client.post(address, form | {"baseline_kinds": ["fastest"]})
     assert "Select a valid choice" in refused.content.decode()
     assert client.post(address, form | {"baseline_kinds": ["eager", "agent"]}).status_code == 302
+    assert "are being computed again" in client.get("/admin/").content.decode()
+    tasks.rescore(campaign.pk)
     assert {row[2] for row in t_b(inside)} == {eager.pk}
     assert "baselines</a>: eager, agent" in client.get("/campaigns/night/").content.decode()
     assert client.get("/api/v1/campaigns/night").json()["baseline_kinds"] == ["eager", "agent"]

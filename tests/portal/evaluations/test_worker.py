@@ -268,7 +268,7 @@ def test_one_failing_step_of_housekeeping_stops_no_other(attempt, monkeypatch):
 
 
 def test_housekeeping_without_repositories_still_reaps(home):
-    assert tasks.tick() == {"reaped": [], "woken": []}
+    assert tasks.tick() == {"reaped": [], "rescoring": 0, "woken": []}
 
 
 def test_migrating_again_keeps_one_schedule():
@@ -356,7 +356,7 @@ def test_a_problem_that_this_host_does_not_have_is_named(attempt, judge, setting
 def test_another_host_neither_notes_nor_indexes_nor_packs(other_host, attempt):
     repos.push("scale", "ada", "int second;")
     other_host(closed_address())
-    assert tasks.tick() == {"reaped": [], "woken": []}
+    assert tasks.tick() == {"reaped": [], "rescoring": 0, "woken": []}
     assert tasks.pack() == {}
     tasks._after_each()
     assert Attempt.objects.count() == 1
