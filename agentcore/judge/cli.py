@@ -9,6 +9,7 @@ import sys
 import tempfile
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from agentcore.baselines.judged import fastest_baselines
 from agentcore.bounds.score import geomean
@@ -68,6 +69,11 @@ def add_parser(subparsers: Subparsers) -> None:
     add_common(verify)
     verify.set_defaults(run=partial(run_command, _verify))
     devices = subparsers.add_parser("devices", help="what this host can measure on", description=_devices.__doc__)
+    devices.add_argument(
+        "--probe", action="store_true",
+        help="try what timing on the first GPU relies on, one step after another, and say what each step saw",
+    )
+    devices.add_argument("--cache-dir", type=Path, default=Path.home() / ".cache" / "kernelyard")
     devices.add_argument("--json", type=Path, metavar="OUT")
     devices.set_defaults(run=partial(run_command, _devices))
 
@@ -223,9 +229,30 @@ def _devices(arguments: argparse.Namespace) -> int:
     print(f"memory limit: {host['memory_limit']}")
     for tool in host["missing"]:
         print(f"missing: {tool}")
+    if arguments.probe:
+        host["probe"] = _probe(arguments.cache_dir)
     if arguments.json:
         write_whole(arguments.json, json.dumps(host, indent=1))
-    return 0
+    return 1 if arguments.probe and not host["probe"]["passed"] else 0
+
+
+def _probe(cache_dir: Path) -> dict[str, Any]:
+    """The steps of probe.probe, on the first GPU. Raises CannotRun where there is none, or no sandbox."""
+    from agentcore.judge.cuda_target import CudaTarget
+    from agentcore.judge.device_lock import device_lease
+    from agentcore.judge.devices import local_hardware
+    from agentcore.judge.probe import probe
+    from agentcore.sandbox import SandboxUnavailable, find_sandbox
+
+    hardware = local_hardware()
+    if not hardware.is_gpu:
+        raise CannotRun("--probe needs an NVIDIA GPU of a known class; this host has none")
+    try:
+        target, sandbox = CudaTarget(hardware, cache_dir), find_sandbox()
+    except (RuntimeError, OSError, SandboxUnavailable) as error:
+        raise CannotRun(str(error)) from error
+    with device_lease(target.device_uuid):
+        return probe(target, sandbox)
 
 
 def _find_problem(directory: Path, name: str) -> Path | None:

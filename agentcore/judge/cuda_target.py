@@ -200,7 +200,7 @@ class CudaTarget:
         if sandbox.kind not in self._calibrations:
             page = self.page()
             with self.session(sandbox, "none", None, page) as session, not_the_candidates(session):
-                _choose_way(self, session, page)
+                choose_way(self, session, page)
                 expected = {
                     size: Expected.of(_marks(self, session, page, size, "touch", CALIBRATION_BATCHES))
                     for size in TOUCHED_BYTES
@@ -302,7 +302,7 @@ def _opened(
     raise RunnerFailure("host", f"the device did not answer{said} ({came})")
 
 
-def _choose_way(target: CudaTarget, session: RunnerSession, page: DevicePage) -> None:
+def choose_way(target: CudaTarget, session: RunnerSession, page: DevicePage) -> None:
     """How to copy while a runner's grid holds the GPU. Raises RunnerFailure where no grid ever does."""
     layout = Layout([Parameter("x", "output", (PROBE_BYTES // 4,), torch.float32, "float32")], 2)
     buffers = CudaBuffers(layout)

@@ -118,6 +118,8 @@ def keyed_sum(words: npt.NDArray[np.uint32], key: int) -> int:
 class Region:
     """The flush region in a memory file."""
 
+    nbytes, grid = REGION_BYTES, GRID
+
     def __init__(self) -> None:
         self.memory = SharedMemory("region", REGION_BYTES, read_only=True)
         self.content = np.random.default_rng(7).integers(0, 2**32, REGION_BYTES // 4, dtype=np.uint32)
