@@ -33,7 +33,22 @@ QUIET = (
     "quickstart",
 )
 """What runs the judge for real, or measures this machine: a second busy test would show in its figures."""
-assert all((TESTS / name).exists() for name in QUIET), "tests/conftest.py: QUIET names a path that is not there"
+LONGEST = (
+    "suite/test_cuda_logic.py",
+    "portal/evaluations/test_failures.py",
+    "suite/test_cuda_builds.py",
+    "hacks/test_cuda_compiles.py",
+    "agents/test_tuner.py",
+    "sanitizer/test_host.py",
+    "sanitizer/test_suite.py",
+    "portal/attempts/test_reindex.py",
+    "official/test_extension.py",
+    "portal/evaluations/test_queue_processes.py",
+    "protocol/test_yard.py",
+    "gitstore/test_push_policy.py",
+)
+"""The longest of the others, which come first: one that began late would keep its worker busy alone."""
+assert all((TESTS / name).exists() for name in (*QUIET, *LONGEST)), "tests/conftest.py names a path that is not there"
 MOST_WORKERS = 4
 
 
@@ -75,12 +90,24 @@ class _Distribution:
         return ByFile(config, log)
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> Generator[None, object, object]:
     for item in items:
         if is_quiet(item.path.relative_to(ROOT).as_posix()) or "cpu_judge" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.quiet)
-    items.sort(key=lambda item: is_quiet(item.path.relative_to(ROOT).as_posix()))
+    result = yield
+    # After pytest-django, which puts tests with a database first, quiet ones too: whichever worker came to those would
+    # wait there until the others have run everything else.
+    items.sort(key=_place)
+    return result
+
+
+def _place(item: pytest.Item) -> int:
+    path = item.path.relative_to(ROOT).as_posix()
+    if is_quiet(path):
+        return len(LONGEST) + 1
+    name = path.removeprefix("tests/")
+    return LONGEST.index(name) if name in LONGEST else len(LONGEST)
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)  # outermost: waiting for the lock is not part of a test's time limit
