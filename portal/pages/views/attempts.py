@@ -19,6 +19,7 @@ from portal.pages import (
     formatting,
     listings,
     live,
+    proofs,
     queries,
     rivals,
     sanitizers,
@@ -85,6 +86,10 @@ def attempt_detail(request: HttpRequest, commit: str) -> HttpResponse:
     found = evidence.gather(shown) if shown else None
     against = rivals.rivals(attempt, shown) if shown and shown.verdict == Verdict.PASSED.value else []
     replaces = _replaces(request, attempt, shown)
+    solution = _solution(attempt, shown.hardware if shown else newest.hardware if newest else None)
+    compared = proofs.table(
+        proofs.of_kernel(attempt), solution, own=attempt.kernel_tree, with_hardware=True
+    )
     context: dict[str, Any] = {
         "title": text.label(attempt.subject, 100) or attempt.commit[:10], "attempt": attempt, "live": watched,
         "rescoring": rescoring,
@@ -97,16 +102,24 @@ def attempt_detail(request: HttpRequest, commit: str) -> HttpResponse:
         "reviews": list(attempt.reviews.select_related("evaluation")),
         "published": list(attempt.solutions.all()), "rivals": rivals.rivals_table(shown, against) if shown else None,
         "slower": rivals.slower_than(against, _merge_weighs(replaces)),
-        "replaces": replaces,
+        "replaces": replaces, "proofs": compared,
     }
     exported = found.tables if found else []
-    exported += [table for table in (context["rivals"], context["evaluations"]) if table is not None]
+    exported += [table for table in (context["rivals"], compared, context["evaluations"]) if table is not None]
     if context["sanitizers"] and context["sanitizers"].found:
         exported.append(context["sanitizers"].found.findings)
     if not request.headers.get("HX-Request") and not request.GET.get("format"):
-        context |= _change_context(request, attempt, newest.hardware if newest else None)
+        context |= _change_context(request, attempt, solution)
         context |= _handoff_context(attempt)
     return tables.respond(request, "attempts/detail.html", context, *exported, fragment="attempts/_outcome.html")
+
+
+def _solution(attempt: Attempt, hardware: str | None) -> Solution | None:
+    """The current solution of the attempt's problem and language, on ``hardware`` where one is given."""
+    current = Solution.objects.filter(problem=attempt.problem, language=attempt.language, superseded_at__isnull=True)
+    if hardware:
+        current = current.filter(hardware=hardware)
+    return current.select_related("attempt").first()
 
 
 def _sanitizers(attempt: Attempt, shown: Evaluation | None) -> sanitizers.Panel | None:
@@ -160,11 +173,9 @@ def _outcome(listed: list[Evaluation]) -> Evaluation | None:
     return None
 
 
-def _change_context(request: HttpRequest, attempt: Attempt, hardware: str | None) -> dict[str, Any]:
-    current = Solution.objects.filter(problem=attempt.problem, language=attempt.language, superseded_at__isnull=True)
-    if hardware:
-        current = current.filter(hardware=hardware)
-    solution = current.exclude(attempt=attempt).select_related("attempt").first()
+def _change_context(request: HttpRequest, attempt: Attempt, solution: Solution | None) -> dict[str, Any]:
+    if solution is not None and solution.attempt_id == attempt.pk:
+        solution = None
     wanted = request.GET.get("against", "parent")
     wanted = wanted if wanted in DIFF_BASES else "parent"
     layout = request.GET.get("diff", "unified")

@@ -10,7 +10,7 @@ from django.http import HttpRequest, HttpResponse
 from portal.attempts.models import Attempt
 from portal.evaluations import comparisons, scores
 from portal.evaluations.models import Evaluation
-from portal.pages import sources, tables, text, versus
+from portal.pages import proofs, sources, tables, text, versus
 from portal.pages.tables import Table
 
 
@@ -26,6 +26,12 @@ def compare(request: HttpRequest) -> HttpResponse:
     exported: list[Table] = []
     old, new = a.attempt, b.attempt
     if old is not None and new is not None:
+        in_turn = [
+            proof for proof in proofs.of_kernel(new)
+            if proof.old is not None
+            and {proof.new.kernel_tree, proof.old.kernel_tree} == {old.kernel_tree, new.kernel_tree}
+        ]
+        context["proofs"] = proofs.table(in_turn, None, own=new.kernel_tree, with_hardware=True)
         hardware = request.GET.get("hardware") or None
         before = a.evaluation or scores.latest_evaluation(old, hardware)
         after = b.evaluation or scores.latest_evaluation(new, hardware or (before.hardware if before else None))
@@ -41,6 +47,7 @@ def compare(request: HttpRequest) -> HttpResponse:
         context["layout"] = layout if layout in sources.DIFF_LAYOUTS else "unified"
         if (old.problem_id, old.language) == (new.problem_id, new.language):
             context["diff"] = sources.kernel_diff(old.commit, new)
+    exported += [context["proofs"]] if context.get("proofs") else []
     return tables.respond(request, "attempts/compare.html", context, *exported)
 
 

@@ -16,7 +16,7 @@ from portal.attempts.models import Attempt
 from portal.evaluations import scores
 from portal.evaluations.baselines import Verified, verified_baselines
 from portal.evaluations.models import Evaluation
-from portal.pages import baselines, charts, formatting, highlighting, listings, live, queries, tables
+from portal.pages import baselines, charts, formatting, highlighting, listings, live, proofs, queries, tables
 from portal.pages.filters import ProblemFilter
 from portal.pages.queries import Track, TrackSummary
 from portal.pages.rescoring import pending
@@ -154,11 +154,16 @@ def _track_context(
         table.name = "latency"
         context["latency_chart"] = charts.workload_latency([row for row in rows if not row.heldout], table)
         shown.append(table)
+    solution = Solution.objects.filter(
+        problem=problem, language=track.language, hardware=track.hardware, superseded_at__isnull=True
+    ).select_related("attempt__agent").first()
+    compared = proofs.of_track(problem.pk, track.language, track.hardware)
+    table_of_proofs = proofs.table(compared, solution)
+    if table_of_proofs is not None:
+        shown.append(table_of_proofs)
     context |= {
-        "best": best, "baseline": baseline,
-        "solution": Solution.objects.filter(
-            problem=problem, language=track.language, hardware=track.hardware, superseded_at__isnull=True
-        ).select_related("attempt__agent").first(),
+        "best": best, "baseline": baseline, "solution": solution, "proofs": table_of_proofs,
+        "best_proof": proofs.between(best.attempt, solution.attempt, compared) if best and solution else None,
         "stats": _stats(best, baseline, history, unmeasured), "unmeasured": _unmeasured(unmeasured),
         "attempts_url": f"{reverse('attempt-list')}?problem={problem.name}&language={track.language}"
                         f"&hardware={track.hardware}",
