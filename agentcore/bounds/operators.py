@@ -5,6 +5,7 @@ The tables are by the operator's name without its trailing underscore.
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 from typing import Any
 
@@ -141,14 +142,25 @@ def replaced(value: Any, contents: Any) -> Any:
 
 
 def same_geometry(call: Call) -> torch.Tensor | None:
-    """The result of plain arithmetic on dense floats of one dtype, without asking torch (which may take a while)."""
+    """The result of plain arithmetic on floats of one dtype, without asking torch (which may take a while).
+
+    Only where every operand lies in the order of its dimensions, gaps allowed: then the result is contiguous.
+    """
     if call.name not in _PLAIN or call.kwargs:
         return None
     tensors = call.tensors
     dtype = tensors[0].dtype
-    if not dtype.is_floating_point or any(t.dtype != dtype or not t.is_contiguous() for t in tensors):
+    if not dtype.is_floating_point or any(t.dtype != dtype or not _in_order(t) for t in tensors):
         return None
     return torch.empty(masks.broadcast(*(t.shape for t in tensors)), dtype=dtype, device="meta")
+
+
+def _in_order(tensor: torch.Tensor) -> bool:
+    """Whether no dimension's stride is less than that of a dimension after it; those of stride 0 have no say."""
+    if tensor.is_contiguous():
+        return True
+    strides = [stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True) if size > 1 and stride]
+    return all(before > after for before, after in itertools.pairwise(strides))
 
 
 def is_four_bits(call: Call) -> bool:

@@ -40,7 +40,7 @@ from agentcore.bounds.operators import (
     same_geometry,
 )
 from agentcore.bounds.values import ORIGINS, Call, Policy, Value, narrower, origin_of
-from agentcore.bounds.views import Step
+from agentcore.bounds.views import UNCHANGED, Step
 
 __all__ = ["ORIGINS", "DataDependent", "Trace"]
 
@@ -222,6 +222,9 @@ class Trace(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's is u
         shape, ref, width = tuple(base.shape), self._ref(base), base.dtype.itemsize
         value = self._value(base)
         result = func(*args, **kwargs)
+        if operation.name in UNCHANGED:
+            setattr(result, _ATTRIBUTE, _Ref(self, ref.store, ref.steps, ref.version, value))
+            return result
         shower = out_of_place(func) if operation.in_place_view else func
         many = isinstance(result, list | tuple)
         for index, out in enumerate(result if many else [result]):
@@ -369,6 +372,11 @@ class Trace(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's is u
 
     def _overwritten(self, whole: Value, step: Step, part: Value) -> Value:
         """``whole`` with what ``step`` shows of it replaced by ``part``."""
+        routed = whole.routed or part.routed
+        if not self.record:  # nothing is followed backwards
+            value = Value(len(self.values), whole.shape, whole.dtype, whole.origin, routed=routed)
+            self.values.append(value)
+            return value
 
         def of_part(d: Mask) -> Mask | None:
             return step.forward(d)
@@ -381,7 +389,7 @@ class Trace(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's is u
         value = Value(
             len(self.values), whole.shape, whole.dtype, narrower(whole.origin, part.origin),
             edges=[e for e in ((part, of_part), (whole, of_whole)) if e[0].from_input],
-            from_input=whole.from_input or part.from_input, routed=whole.routed or part.routed,
+            from_input=whole.from_input or part.from_input, routed=routed,
             maybe_zero=whole.maybe_zero or part.maybe_zero, maybe_excluded=whole.maybe_excluded or part.maybe_excluded,
         )  # fmt: skip
         if not whole.from_input:

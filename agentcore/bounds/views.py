@@ -12,7 +12,10 @@ from agentcore.bounds import masks
 from agentcore.bounds.masks import Mask
 
 _RESHAPES = frozenset(["view", "_unsafe_view", "reshape", "_reshape_alias", "unsqueeze", "squeeze", "flatten"])
-_SAME = frozenset(["alias", "detach", "lift_fresh", "_conj", "_neg_view", "lift"])
+UNCHANGED = frozenset(["alias", "detach", "lift_fresh"])
+"""Views that show the very tensor they are given."""
+
+_SAME = UNCHANGED | frozenset(["_conj", "_neg_view", "lift"])
 
 
 @dataclass(slots=True)
