@@ -13,7 +13,7 @@ from agentcore.judge.result import KernelResources
 from agentcore.sandbox import Limits, Sandbox, SandboxError
 
 MAX_KERNELS = 256
-_MAX_NAME = 300
+MAX_NAME = 300
 
 _ENTRY = re.compile(r"ptxas info\s*: Compiling entry function '([^']+)' for '([^']+)'")
 _PROPERTIES = re.compile(r"ptxas info\s*: Function properties for '?([^'\s]+)'?")
@@ -59,7 +59,7 @@ def parse_ptxas(log: str) -> list[KernelResources]:
         if len(found) >= MAX_KERNELS and current is None:
             break
     return [
-        KernelResources.model_validate({"name": name[:_MAX_NAME], "arch": each.arch, **each.numbers})
+        KernelResources.model_validate({"name": name[:MAX_NAME], "arch": each.arch, **each.numbers})
         for name, each in found.items()
     ]
 
@@ -85,4 +85,4 @@ def _filtered(names: list[str], sandbox: Sandbox) -> Iterable[str]:
     lines = done.stdout.decode("utf-8", "replace").splitlines()
     if done.returncode != 0 or len(lines) != len(names):
         return names
-    return [line[:_MAX_NAME] for line in lines]
+    return [line[:MAX_NAME] for line in lines]

@@ -57,7 +57,9 @@ def compile_kernel(request: EvaluationRequest, sandbox: Sandbox, findings: Findi
     if request.language is not Language.CUTE:
         return build_kernel(request, sandbox, findings)[0]
     request.progress("compiling")
-    built = compile_cute(request.kernel_dir, request.problem, request.hardware, sandbox)
+    built = compile_cute(
+        request.kernel_dir, request.problem, request.hardware, sandbox, cache_dir=request.cache_dir / "builds"
+    )
     if built.timed_out:
         findings.fail(CheckName.IN_TIME, built.report.log[:300])
     else:

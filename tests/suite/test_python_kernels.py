@@ -74,9 +74,11 @@ def test_a_triton_kernel_agrees_with_the_reference_in_the_interpreter(name: str)
 
 @pytest.mark.parametrize("hardware", [HardwareName.B200, HardwareName.H200])
 @pytest.mark.parametrize("name", [name for name, language in KERNELS if language is Language.CUTE])
-def test_a_cute_kernel_compiles_once_for_all_shapes_without_spills(name: str, hardware: HardwareName) -> None:
+def test_a_cute_kernel_compiles_once_for_all_shapes_without_spills(
+    name: str, hardware: HardwareName, tmp_path: Path
+) -> None:
     needs(Language.CUTE)
-    built = compile_cute(kernel_dir(name, Language.CUTE), problem(name), hardware, find_sandbox())
+    built = compile_cute(kernel_dir(name, Language.CUTE), problem(name), hardware, find_sandbox(), cache_dir=tmp_path)
     assert built.report.ok, built.report.log
     (kernel,) = built.report.resources
     assert kernel.arch == hardware.arch and kernel.spill_store_bytes == kernel.spill_load_bytes == 0
