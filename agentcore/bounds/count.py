@@ -24,7 +24,7 @@ from agentcore.problems.loading import Problem, missing_blobs
 from agentcore.problems.tensors import InputFactory, Value, input_specs, output_specs
 from agentcore.problems.workload import Workload
 
-COUNTER_VERSION = 8
+COUNTER_VERSION = 9
 """Raised whenever the same workload may be counted differently: cached counts of another version are not used."""
 
 _REAL_LIMIT_BYTES = 256 << 20
@@ -82,10 +82,14 @@ def count(problem: Problem, workload: Workload, factory: InputFactory | None = N
             return work
     why = "; ".join(failures)
     if _size(problem, workload) > _REAL_LIMIT_BYTES:
-        raise BoundUnavailable(
-            f"{where}: {why}; and its {_size(problem, workload) >> 20} MiB of tensors are more than the"
-            f" {_REAL_LIMIT_BYTES >> 20} MiB that are run for real"
-        )
+        try:
+            return _count_sampled(problem, workload, shapes, device)
+        except Exception as error:
+            raise BoundUnavailable(
+                f"{where}: {why}; its {_size(problem, workload) >> 20} MiB of tensors are more than the"
+                f" {_REAL_LIMIT_BYTES >> 20} MiB that are run for real; and what is small enough to be run does not"
+                f" decide it: {_first_line(error)}"
+            ) from error
     try:
         return _count_real(problem, workload, factory)
     except Exception as error:
@@ -104,10 +108,11 @@ def _size(problem: Problem, workload: Workload) -> int:
 
 @dataclass(slots=True)
 class _Drawn:
-    """One set of inputs: numbers, tensors that are known, and tensors (by name) of which only the shape is."""
+    """One set of inputs: numbers, tensors that are known, drawn content of others, and what the generator guessed."""
 
     scalars: dict[str, Value]
     known: dict[str, torch.Tensor]
+    samples: dict[str, torch.Tensor]
     guessed: list[str]
 
     def agrees(self, other: _Drawn) -> bool:
@@ -125,25 +130,30 @@ def _same(a: torch.Tensor, b: torch.Tensor) -> bool:
     return torch.equal(a, b)
 
 
-def _draw(workload: Workload, factory: InputFactory, device: str, seed: int) -> _Drawn:
-    """Make a workload's inputs with the problem's own generator, its floats without content."""
-    trace = Trace(record=False)
+def _draw(workload: Workload, factory: InputFactory, device: str, seed: int, *, sampled: bool = False) -> _Drawn:
+    """Make a workload's inputs with the problem's own generator, its floats without content (``sampled``: the small
+    ones with)."""
+    trace = Trace(record=False, sampled=sampled)
     generator = torch.Generator().manual_seed(seed)
     with Pretend(trace, device), trace:
         made = factory.make(workload, generator)
         scalars: dict[str, Value] = {}
         known: dict[str, torch.Tensor] = {}
+        samples: dict[str, torch.Tensor] = {}
         for name, value in made.items():
             if not isinstance(value, torch.Tensor):
                 scalars[name] = value
     for name, value in made.items():
         if isinstance(value, torch.Tensor):
             content = trace.content(value)
-            if value.dtype.is_floating_point and trace.is_drawn(value):
+            if content is None or content.numel() * content.dtype.itemsize > _KNOWN_LIMIT_BYTES:
                 continue
-            if content is not None and content.numel() * content.dtype.itemsize <= _KNOWN_LIMIT_BYTES:
-                known[name] = content.clone(memory_format=torch.contiguous_format)
-    return _Drawn(scalars, known, list(dict.fromkeys(trace.assumed)))
+            own = content.clone(memory_format=torch.contiguous_format)
+            if not (value.dtype.is_floating_point and trace.is_drawn(value)):
+                known[name] = own
+            elif sampled:
+                samples[name] = own
+    return _Drawn(scalars, known, samples, list(dict.fromkeys(trace.assumed)))
 
 
 def _count_draws(problem: Problem, workload: Workload, factory: InputFactory, device: str) -> tuple[Work, bool]:
@@ -169,15 +179,18 @@ def _count_draws(problem: Problem, workload: Workload, factory: InputFactory, de
 def _count_drawn(
     problem: Problem, workload: Workload, factory: InputFactory, device: str, drawn: _Drawn
 ) -> tuple[Work, bool]:
-    trace = Trace()
+    trace = Trace(sampled=bool(drawn.samples))
     inputs: dict[str, Value] = {}
     for name, (shape, dtype) in input_specs(problem, workload).items():
         if shape is None:
             inputs[name] = drawn.scalars[name]
             continue
-        content = drawn.known.get(name)
+        known, sample = drawn.known.get(name), drawn.samples.get(name)
+        content = sample if known is None else known
         tensor = torch.empty(shape, dtype=dtype, device="meta") if content is None else content.clone()
-        trace.watch(name, tensor, known=None if content is None else tensor)
+        trace.watch(
+            name, tensor, known=None if known is None else tensor, sample=None if sample is None else tensor
+        )
         inputs[name] = tensor
     notes = [f"{line} (by the generator)" for line in drawn.guessed]
     with Pretend(trace, device), sdpa_kernel(SDPBackend.MATH), trace:
@@ -192,6 +205,16 @@ def _count_drawn(
             return _noted(work, "what only indices computed from content reach is not counted"), True
     guessed_branch = any("branch" in line for line in trace.assumed)
     return work, guessed_branch and (not all(work.input_bytes.values()) or not work.flops)
+
+
+def _count_sampled(problem: Problem, workload: Workload, factory: InputFactory, device: str) -> Work:
+    """Counted with drawn content for whatever is small, so that routing is that of some inputs; the least of two."""
+    counted = []
+    for draw in range(2):
+        drawn = _draw(workload, factory, device, _SEED + draw, sampled=True)
+        counted.append(_count_drawn(problem, workload, factory, device, drawn)[0])
+    note = "counted with random content for what is small and decides the routing"
+    return _noted(counted[0] if counted[0] == counted[1] else _least(counted), note)
 
 
 def _count_real(problem: Problem, workload: Workload, factory: InputFactory) -> Work:

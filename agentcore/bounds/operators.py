@@ -55,6 +55,8 @@ SHAPED_BY_CONTENT = frozenset(
 )
 REAL_BYTES = 1 << 28
 VISIBLE = 1 << 20
+SAMPLED = 1 << 26
+"""Elements of an input that are drawn where routing follows from them."""
 _INDICES = 1 << 25
 
 
@@ -193,8 +195,7 @@ def patched(whole: torch.Tensor, steps: tuple[Step, ...], part: torch.Tensor) ->
     made = whole.clone(memory_format=torch.contiguous_format)
     shown: Any = made
     for step in steps:
-        shown = step.func(shown, *step.args, **step.kwargs)
-        shown = shown if step.result is None else shown[step.result]
+        shown = step.apply(shown)
     shown.copy_(part)
     return made
 

@@ -2,7 +2,8 @@
 
 Float tensors have no content (they live on torch's meta device). Integer and boolean ones that follow from shapes,
 scalars and the workload's index tensors are computed for real, so that loops over sequences, gathers and masks are
-followed exactly. With ``real`` everything is computed for real, for references whose routing follows from floats.
+followed exactly. For references whose routing follows from floats, ``real`` computes everything, and ``sampled`` what
+is small enough.
 The mode only records; what the record means for a bound is decided in ``agentcore.bounds.demand`` and ``count``.
 """
 
@@ -14,6 +15,7 @@ from typing import Any
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils.flop_counter import flop_registry
 
 from agentcore.bounds import masks, products
 from agentcore.bounds.facts import conclude
@@ -24,6 +26,7 @@ from agentcore.bounds.operators import (
     REAL_BYTES,
     ROUTING,
     SAME_VALUES,
+    SAMPLED,
     SHAPED_BY_CONTENT,
     VISIBLE,
     Operation,
@@ -45,6 +48,12 @@ from agentcore.bounds.views import UNCHANGED, Step
 __all__ = ["ORIGINS", "DataDependent", "Trace"]
 
 _ATTRIBUTE = "_kernelyard_trace"
+
+SAMPLED_WORK = 10**11
+"""Multiply-adds that one trace may spend on drawn content: a second or two."""
+
+_TERMS_PER_ELEMENT = 32
+"""What passing over one element costs, in multiply-adds of a product."""
 
 
 class DataDependent(RuntimeError):
@@ -78,8 +87,9 @@ class Trace(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's is u
         # Nothing here is compiled; without this, torch imports its compiler on first use (three seconds).
         return False
 
-    def __init__(self, *, real: bool = False, record: bool = True) -> None:
-        """``real``: every operation is computed, and every branch is the true one.
+    def __init__(self, *, real: bool = False, sampled: bool = False, record: bool = True) -> None:
+        """``real``: every operation is computed, and every branch is the true one. ``sampled``: operations on drawn
+        content are computed as long as they are small and do not come to too much together.
 
         ``record``: False follows content alone, for code whose work is not counted.
         """
@@ -88,12 +98,17 @@ class Trace(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's is u
         self.assumed: list[str] = []
         self.policy = Policy()
         self.real = real
+        self.sampled = sampled
         self.record = record
+        self._to_spend = SAMPLED_WORK
         self._nothing = torch.empty(0)
 
-    def watch(self, name: str, tensor: torch.Tensor, known: torch.Tensor | None = None) -> None:
-        """Follow ``tensor`` as input ``name``; ``known`` is its content where it is an index or a mask."""
-        value = self._new(tensor, from_input=True, source=name, known=known)
+    def watch(
+        self, name: str, tensor: torch.Tensor, known: torch.Tensor | None = None, sample: torch.Tensor | None = None
+    ) -> None:
+        """Follow ``tensor`` as input ``name``; ``known`` is its content where it is an index or a mask, ``sample`` one
+        that was drawn for it."""
+        value = self._new(tensor, from_input=True, source=name, known=known, sample=sample)
         self._attach(tensor, _Store(value), (), value)
 
     def content(self, tensor: torch.Tensor) -> torch.Tensor | None:
@@ -140,18 +155,16 @@ class Trace(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's is u
         return ref.value
 
     def _shown(self, value: Value, step: Step, tensor: torch.Tensor | None) -> Value:
-        known = value.known
-        if known is not None:
-            shown = step.func(known, *step.args, **step.kwargs)
-            known = shown if step.result is None else shown[step.result]
+        known, sample = (step.apply(content) for content in (value.known, value.sample))
         origin = value.origin
         if step.widths[0] != step.widths[1] or (tensor is not None and tensor.dtype != value.dtype):
             origin = origin_of(tensor.dtype) if tensor is not None else origin
         made = Value(
             len(self.values), step.out_shape, tensor.dtype if tensor is not None else value.dtype, origin,
-            edges=((value, step.backward),) if value.from_input else (), known=known, from_input=value.from_input,
-            routed=value.routed, maybe_zero=value.maybe_zero, maybe_excluded=value.maybe_excluded,
-            chained=value.chained, entangled=value.entangled,
+            edges=((value, step.backward),) if value.from_input else (), known=known, sample=sample,
+            from_input=value.from_input, routed=value.routed, maybe_zero=value.maybe_zero,
+            maybe_excluded=value.maybe_excluded, chained=value.chained,
+            entangled=value.entangled,
         )  # fmt: skip
         if known is None:
             made.zero, made.excluded = self._through(step, value.zero), self._through(step, value.excluded)
@@ -171,7 +184,7 @@ class Trace(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's is u
         """Content to compute with: the tensor's own, or what stands for it."""
         if self.real:
             return tensor
-        return self._value(tensor).known
+        return self._value(tensor).content
 
     # ---- operations
 
@@ -246,7 +259,8 @@ class Trace(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's is u
             contents = iter([k for k in known if k is not None])
             args, kwargs = replaced(call.args, contents), replaced(call.kwargs, contents)
             kwargs.pop("device", None)
-            if max((k.numel() for k in known if k is not None), default=0) <= 4096 or self._is_small(call):
+            few = max((k.numel() for k in known if k is not None), default=0) <= 4096
+            if (few or self._is_small(call)) and self._is_affordable(call):
                 return call.func(*args, **kwargs), True
         return self._without_content(call), False
 
@@ -257,6 +271,19 @@ class Trace(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's is u
             return True
         outs = result if isinstance(result, list | tuple) else [result]
         return all(o.numel() * o.dtype.itemsize <= REAL_BYTES for o in outs if isinstance(o, torch.Tensor))
+
+    def _is_affordable(self, call: Call) -> bool:
+        """Whether an operation on drawn content is worth computing, which is then taken off what may be spent."""
+        if not self.sampled or all(self._value(t).known is not None for t in call.tensors):
+            return True
+        result = self._without_content(call) if call.name not in SHAPED_BY_CONTENT else call.tensors[0]
+        outs = result if isinstance(result, list | tuple) else [result]
+        cost = sum(t.numel() for t in (*call.tensors, *outs) if isinstance(t, torch.Tensor)) * _TERMS_PER_ELEMENT
+        packet = call.func._overloadpacket
+        if packet in flop_registry:
+            cost += int(flop_registry[packet](*call.args, **call.kwargs, out_val=outs[0]))
+        self._to_spend -= min(cost, self._to_spend)
+        return self._to_spend > 0
 
     def _make(self, operation: Operation, call: Call) -> tuple[Any, bool]:
         """A tensor from shapes and numbers alone. Small ones and integers are real, large constants one number."""
@@ -286,7 +313,8 @@ class Trace(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's is u
     def _is_data(self, tensor: torch.Tensor, call: Call) -> bool:
         """Whether random content is not worth drawing. Small floats are where only content matters: they may become
         indices."""
-        if not self.record and tensor.dtype.is_floating_point and tensor.numel() <= VISIBLE:
+        few = SAMPLED if self.sampled else VISIBLE
+        if not self.record and tensor.dtype.is_floating_point and tensor.numel() <= few:
             return False
         return is_random_data(tensor, call)
 
@@ -333,24 +361,24 @@ class Trace(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's is u
         if visible:
             result = call.func(*call.args, **call.kwargs)
         for target, draft, before in zip(targets, drafts, snapshot, strict=True):
-            if visible and self._may_be_known(draft, operation, target):
-                draft.known = target
-            elif computable and not visible and not self.real and len(targets) == 1:
-                self._compute_copy(call, target, draft, before, known)
+            if visible:
+                self._hold(draft, operation, target)
+            elif computable and not self.real and len(targets) == 1:
+                self._compute_copy(operation, call, draft, before, known)
             elif call.name in ("fill", "zero") and not isinstance(call.argument("value", 0), torch.Tensor):
                 draft.known = torch.full((), call.argument("value", 0), dtype=target.dtype).expand(tuple(target.shape))
             self._put(target, draft)
         return result
 
-    def _compute_copy(self, call: Call, target: torch.Tensor, draft: Value, before: Value, known: Any) -> None:
+    def _compute_copy(self, operation: Operation, call: Call, draft: Value, before: Value, known: Any) -> None:
         """Apply a write to the content that stands for a tensor without content of its own."""
-        if before.known is None or math.prod(before.shape) * before.dtype.itemsize > REAL_BYTES:
+        if before.content is None or math.prod(before.shape) * before.dtype.itemsize > REAL_BYTES:
             return
-        own = before.known.clone(memory_format=torch.contiguous_format)
-        contents = iter([own if t is target else k for t, k in zip(call.tensors, known, strict=True)])
+        own = before.content.clone(memory_format=torch.contiguous_format)
+        contents = iter([own if t is call.out else k for t, k in zip(call.tensors, known, strict=True)])
         args, kwargs = replaced(call.args, contents), replaced(call.kwargs, contents)
         call.func(*args, **kwargs)
-        draft.known = own
+        self._hold(draft, operation, own)
 
     def _put(self, target: torch.Tensor, draft: Value) -> None:
         """Make ``draft`` the present content of what ``target`` shows."""
@@ -364,8 +392,14 @@ class Trace(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's is u
                 chain.append(self._shown(chain[-1], step, None))
             for whole, step in zip(reversed(chain), reversed(ref.steps), strict=True):
                 root = self._overwritten(whole, step, root)
-            if draft.known is not None and old.known is not None:
-                root.known = old.known if not target.is_meta else patched(old.known, ref.steps, draft.known)
+            if draft.content is not None and old.content is not None:
+                # Without samples the content is the storage itself, where it has one; else facts keep their own.
+                apart = target.is_meta or self.real or self.sampled
+                whole_content = patched(old.content, ref.steps, draft.content) if apart else old.content
+                if draft.known is not None and old.known is not None:
+                    root.known = whole_content
+                else:
+                    root.sample = whole_content
         store.value = root
         store.version += 1
         ref.value, ref.version = draft, store.version
@@ -427,13 +461,20 @@ class Trace(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's is u
     def _record(self, operation: Operation, call: Call, computed: bool) -> Value:
         value = self._draft(operation, call, computed and not self.real)
         if call.name in CONSTANTS:
-            value.known = call.out if computed and not self.real else constant(call)
-        elif computed and self._may_be_known(value, operation, call.out):
-            value.known = call.out
+            value.known = call.out if computed and not self.real and not self.sampled else constant(call)
+        elif computed:
+            self._hold(value, operation, call.out)
         return value
 
+    def _hold(self, value: Value, operation: Operation, content: torch.Tensor) -> None:
+        """Keep computed content as what is known, or as a sample."""
+        if self._may_be_known(value, operation, content):
+            value.known = content
+        elif self.sampled:
+            value.sample = content
+
     def _may_be_known(self, value: Value, operation: Operation, out: torch.Tensor) -> bool:
-        if not self.real:
+        if not self.real and not (self.sampled and self.record):
             return True
         if operation.name in ROUTING and not out.dtype.is_floating_point and out.dtype != torch.bool:
             return True
@@ -469,6 +510,6 @@ class Trace(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's is u
         value.product = products.product_of(call)
         value.routed = is_routed(operation, call, operands)
         self._chain(call, value, operands)
-        if not computed:
+        if not (computed and self._may_be_known(value, operation, call.out)):
             conclude(call, value)
         return value

@@ -51,11 +51,12 @@ Edge = tuple["Value", Callable[[Mask], Mask | None]]
 class Value:
     """One tensor's content at one moment.
 
-    ``known``: the content, where it follows from shapes, scalars and index tensors alone. ``settled``: that of all
-    operands is known. ``from_input``: an input had a part in it. ``routed``: made from indices that float content
-    decides, so that any of it may turn out zero or false. ``zero`` and ``excluded``: elements known to be zero, or so
-    negative that a softmax ignores them; ``maybe_zero`` and ``maybe_excluded``: a mask made from content may make any
-    of them so. ``chained``: the batched products it is a linear image of; ``entangled``: more than that of a product.
+    ``known``: the content, where it follows from shapes, scalars and index tensors alone; ``sample``: one that it may
+    have, where inputs were drawn to see where routing and branches lead. ``settled``: that of all operands is known.
+    ``from_input``: an input had a part in it. ``routed``: made from indices that float content decides, so that any of
+    it may turn out zero or false. ``zero`` and ``excluded``: elements known to be zero, or so negative that a softmax
+    ignores them; ``maybe_zero`` and ``maybe_excluded``: a mask made from content may make any of them so.
+    ``chained``: the batched products it is a linear image of; ``entangled``: more than that of a product.
     """
 
     order: int
@@ -64,6 +65,7 @@ class Value:
     origin: str | None
     edges: Sequence[Edge] = ()
     known: torch.Tensor | None = None
+    sample: torch.Tensor | None = None
     from_input: bool = False
     routed: bool = False
     zero: Mask | None = None
@@ -76,6 +78,11 @@ class Value:
     entangled: bool = False
     settled: bool = False
     looked_at: bool = False
+
+    @property
+    def content(self) -> torch.Tensor | None:
+        """What there is to compute with."""
+        return self.sample if self.known is None else self.known
 
     def learn(self) -> None:
         """Note the zero and the excluded elements of known content."""

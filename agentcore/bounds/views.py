@@ -36,6 +36,14 @@ class Step:
         """Whether every element stays, in the same order."""
         return self.name in _RESHAPES
 
+    def apply(self, content: torch.Tensor | None) -> torch.Tensor | None:
+        """What the view shows of ``content``."""
+        if content is None:
+            return None
+        shown = self.func(content, *self.args, **self.kwargs)
+        result: torch.Tensor = shown if self.result is None else shown[self.result]
+        return result
+
     def forward(self, mask: Mask) -> Mask | None:
         """The mask of the view, for a mask of what it is a view of. None where it cannot be said within the limit."""
         if masks.is_everything(mask):
@@ -46,9 +54,7 @@ class Step:
             return masks.reshape(mask, self.out_shape)
         if self.widths[0] != self.widths[1] or self.name in ("as_strided", "view_as_real", "view_as_complex"):
             return self._by_address_forward(mask)
-        shown = self.func(mask, *self.args, **self.kwargs)
-        result: Mask = shown if self.result is None else shown[self.result]
-        return result
+        return self.apply(mask)
 
     def backward(self, mask: Mask) -> Mask | None:
         """The elements that the meant elements of the view are. None where it cannot be said within the limit."""
@@ -83,9 +89,9 @@ class Step:
         return self._by_address_backward(mask)
 
     def _shown(self, mask: Mask) -> Mask:
-        shown = self.func(mask, *self.args, **self.kwargs)
-        result: Mask = shown if self.result is None else shown[self.result]
-        return result
+        shown = self.apply(mask)
+        assert shown is not None
+        return shown
 
     def _dim_of_split(self) -> int:
         if self.name == "narrow":

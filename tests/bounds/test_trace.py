@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 
-from agentcore.bounds.count import count
+from agentcore.bounds.count import BoundUnavailable, count
 from agentcore.bounds.operators import same_geometry
 from agentcore.bounds.values import Call, Policy
 
@@ -64,3 +64,82 @@ def test_indices_that_a_generator_fills_in_row_by_row_are_known(make_problem: An
         )
         found.append(count(problem, problem.workloads[0]).input_bytes)
     assert found[0] == found[1] == {"ids": 40 * 3 * 8, "table": 4 * 8 * 2}
+
+
+FOLLOWED = {
+    "without content": "",
+    "on real content": "n = torch.nonzero(q[0, :, 0] > -99).shape[0]; assert n == 16; ",
+}
+
+
+@pytest.mark.parametrize("mask", ["zeros", "full", "new_zeros"])
+@pytest.mark.parametrize("small", [1 << 28, 0], ids=["real", "sampled"])
+@pytest.mark.parametrize("followed", list(FOLLOWED))
+def test_a_mask_written_in_part_is_what_was_written(
+    make_problem: Any, monkeypatch: pytest.MonkeyPatch, mask: str, small: int, followed: str
+) -> None:
+    monkeypatch.setattr("agentcore.bounds.count._REAL_LIMIT_BYTES", small)
+    made = {"zeros": "torch.zeros(16, 16, dtype=torch.bool)", "full": "torch.full((16, 16), False)",
+            "new_zeros": "q.new_zeros((16, 16), dtype=torch.bool)"}[mask]  # fmt: skip
+    problem = make_problem(
+        FOLLOWED[followed] + f"m = {made}; m[4:, :12] = torch.ones(12, 12, dtype=torch.bool); "
+        "return torch.softmax((q @ k.transpose(1, 2)).masked_fill(m, float('-inf')), -1) @ k",
+        {"q": "bfloat16 b s d", "k": "bfloat16 b s d"},
+        {"y": "bfloat16 b s d"},
+        [{"b": 2, "s": 16, "d": 8}],
+    )
+    assert count(problem, problem.workloads[0]).flops == {"half": 2 * 2 * 2 * 8 * (4 * 16 + 12 * 4)}
+
+
+ROUTED = {
+    "experts": """hit = torch.zeros(e, dtype=torch.bool)
+    ids = (x @ gate.t()).softmax(-1).topk(2, -1).indices
+    out = torch.zeros_like(x)
+    for i in range(e):
+        rows, _ = torch.where(ids == i)
+        if rows.numel():
+            out.index_add_(0, rows, x[rows] @ w[i])
+    return out""",
+    "a branch": """if bool((x.sum(-1) > 1e9).any()):
+        return x @ w[0]
+    return (x @ gate.t())[:, :1] * x""",
+    "a number of rows": """n = int((x[:, 0] > -1e9).sum())
+    return torch.cat((x[:n] @ w[1], x[n:]))""",
+    "a split into used and unused": """used = (x @ gate.t()).argmax(-1).bincount(minlength=e)
+    out = x.clone()
+    for i in range(e):
+        out = out @ w[i] if int(used[i]) >= 0 else out
+    return out""",
+}
+
+
+@pytest.mark.parametrize("kind", list(ROUTED))
+def test_routing_that_follows_from_small_tensors_is_counted_beside_large_ones(
+    make_problem: Any, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    problem = make_problem(
+        f"e = w.shape[0]\n    {ROUTED[kind]}",
+        {"x": "float32 n d", "gate": "float32 e d", "w": "float32 e d d"},
+        {"y": "float32 n d"},
+        [{"n": 64, "d": 32, "e": 3}],
+    )
+    real = count(problem, problem.workloads[0])
+    monkeypatch.setattr("agentcore.bounds.count._REAL_LIMIT_BYTES", 0)
+    monkeypatch.setattr("agentcore.bounds.trace.SAMPLED", 64 * 32)  # w has no content
+    sampled = count(problem, problem.workloads[0])
+    assert (sampled.flops, sampled.input_bytes) == (real.flops, real.input_bytes)
+    assert kind == "a branch" or any("random content" in note for note in sampled.notes)
+
+
+def test_routing_is_not_counted_where_what_decides_it_costs_too_much(
+    make_problem: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    problem = make_problem(
+        "return torch.cat((x[(x @ x.t()).sum(-1) > 0], x))[:x.shape[0]]",
+        {"x": "float32 n n"}, {"y": "float32 n n"}, [{"n": 64}],
+    )  # fmt: skip
+    monkeypatch.setattr("agentcore.bounds.count._REAL_LIMIT_BYTES", 0)
+    assert count(problem, problem.workloads[0]).flops
+    monkeypatch.setattr("agentcore.bounds.trace.SAMPLED_WORK", 1000)
+    with pytest.raises(BoundUnavailable, match=r"depends on content.*small enough to be run does not decide it"):
+        count(problem, problem.workloads[0])
