@@ -19,7 +19,6 @@ from agentcore.build.header import parameters
 from agentcore.judge.devices import gpus
 from agentcore.judge.evaluate import EvaluationRequest, Judge
 from agentcore.judge.result import Check, EvaluationResult
-from agentcore.judge.service import JudgeService
 from agentcore.problems import Problem, load_problem
 from agentcore.sandbox import Sandbox, SandboxUnavailable, find_sandbox
 from agentcore.vocabulary import CheckName, HardwareName, Language
@@ -207,10 +206,10 @@ def wait_until(condition: Callable[[], object], seconds: float = 20) -> bool:
 
 
 @contextlib.contextmanager
-def while_a_candidate_runs(service: JudgeService, then: Callable[[int], None], *, after_s: float) -> Iterator[set[int]]:
-    """Does something to a judge some time after a candidate started running; yields the pids that were alive then."""
-    pid = service.pid
-    assert pid is not None
+def while_a_candidate_runs(pid: int, then: Callable[[int], None], *, after_s: float) -> Iterator[set[int]]:
+    """Does something to the judge ``pid`` some time after a candidate started running; yields the pids that were alive
+    then.
+    """
     seen: set[int] = set()
 
     def act() -> None:

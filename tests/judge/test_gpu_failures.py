@@ -201,7 +201,7 @@ def test_a_failing_kernel_gets_its_verdict_and_the_next_is_unharmed(yard: Yard, 
 def while_hanging(yard: Yard, then: Callable[[int], None]) -> AbstractContextManager[set[int]]:
     """Does something to the judge while a candidate's kernel hangs on the device; yields the pids alive then."""
     yard.is_unharmed()
-    return while_a_candidate_runs(yard.service, then, after_s=1.0)
+    return while_a_candidate_runs(yard.service.pid or 0, then, after_s=1.0)
 
 
 def test_a_judge_that_is_killed_frees_the_device(yard: Yard) -> None:
