@@ -13,6 +13,7 @@ import re
 import shutil
 import sys
 import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,8 +27,8 @@ from agentcore.sandbox import GIB, Bind, Limits, Sandbox, SandboxError
 MAX_TENSOR_BYTES = GIB
 """A workload whose inputs and outputs are together larger is not tried."""
 
-_PACKAGE = Path(__file__).resolve().parents[1]
-_INSIDE = Path("/tmp/kernelyard")  # noqa: S108  the sandbox's own
+PACKAGE = Path(__file__).resolve().parents[1]
+INSIDE = Path("/tmp/kernelyard")  # noqa: S108  the sandbox's own
 _LIMITS = Limits(memory_bytes=8 * GIB, processes=256, file_bytes=GIB, wall_s=120, output_bytes=64 * 1024)
 _NEEDS_DEVICE = re.compile(
     r"cuda|not implemented for|no kernel image|scaled_mm|scaling configuration|not compiled with|triton|flashinfer",
@@ -63,10 +64,10 @@ def try_reference(problem: Problem, sandbox: Sandbox) -> Trial:
     try:
         with tempfile.TemporaryDirectory(prefix="kernelyard-trial-") as place:
             root = Path(place)
-            binds = _lay_out(problem, workload, root)
+            binds = lay_out(problem, root, [workload])
             done = sandbox.run(
-                [sys.executable, "-I", "-B", "-c", _MAIN, str(_INSIDE), str(_INSIDE / "problem")],
-                readable=[Bind(_PACKAGE, _INSIDE / "agentcore"), Bind(root, _INSIDE / "problem"), *binds],
+                [sys.executable, "-I", "-B", "-c", _MAIN, str(INSIDE), str(INSIDE / "problem")],
+                readable=[Bind(PACKAGE, INSIDE / "agentcore"), Bind(root, INSIDE / "problem"), *binds],
                 env={"OMP_NUM_THREADS": "2"},
                 limits=_LIMITS,
             )
@@ -99,18 +100,26 @@ def _smallest(problem: Problem) -> Workload | None:
     return min(candidates, key=lambda workload: tensor_bytes(problem, workload), default=None)
 
 
-def _lay_out(problem: Problem, workload: Workload, root: Path) -> list[Bind]:
-    """Write the problem with one workload below ``root``; what must be shown beside it are the data files."""
+def lay_out(
+    problem: Problem, root: Path, workloads: Sequence[Workload], cpu_workloads: Sequence[Workload] = ()
+) -> list[Bind]:
+    """Write the problem with these workloads below ``root``; what must be shown beside it are the data files.
+
+    A workload whose data files are absent is written without them.
+    """
     root.chmod(0o755)
     definition = problem.definition.model_dump(mode="json") | {"reference": problem.reference}
     (root / "definition.json").write_text(json.dumps(definition))
-    (root / "workload.jsonl").write_text(json.dumps(workload.model_dump(mode="json")) + "\n")
+    for name, rows in (("workload.jsonl", workloads), ("workload.cpu.jsonl", cpu_workloads)):
+        if rows:
+            (root / name).write_text("".join(json.dumps(row.model_dump(mode="json")) + "\n" for row in rows))
     binds: list[Bind] = []
-    paths = sorted({s.path for s in workload.inputs.values() if isinstance(s, SafetensorsInput)})
-    for number, path in enumerate(paths):
+    sources = [source for row in (*workloads, *cpu_workloads) for source in row.inputs.values()]
+    for number, path in enumerate(sorted({s.path for s in sources if isinstance(s, SafetensorsInput)})):
         file = find_blob(problem.root, path)
-        assert file is not None
-        link, inside = root / path, _INSIDE / f"blob{number}.safetensors"
+        if file is None:
+            continue
+        link, inside = root / path, INSIDE / f"blob{number}.safetensors"
         link.parent.mkdir(parents=True, exist_ok=True)
         if file.stat().st_mode & 0o004:
             link.symlink_to(inside)

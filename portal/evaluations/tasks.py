@@ -1,5 +1,5 @@
-"""What django-q2 runs: `work` (judge what is queued), `rescore` (a campaign whose rule changed), `tick` (every minute)
-and `pack` (every hour). All always return.
+"""What django-q2 runs: `work` (judge what is queued), `rescore` (a campaign whose rule changed), `bounds` (T_SOL of
+imported problems), `tick` (every minute) and `pack` (every hour). All always return.
 
 A message only says "there may be work"; losing one or running one twice changes nothing. Results never travel through
 django-q2. The repositories are read and written on the portal's host alone, where KERNELYARD_GIT_URL is not set.
@@ -62,10 +62,18 @@ def rescore(campaign_id: int) -> str:
     return str(_guarded(lambda: rescoring.work(campaign_id, _budget_s())))
 
 
+def bounds() -> str:
+    """Count T_SOL of problems that nobody has attempted yet, while nothing is timed on this host."""
+    from portal.problems import bounds as counting
+
+    return str(_guarded(lambda: counting.work(_budget_s())))
+
+
 def tick() -> dict[str, object]:
     """Everything that makes up for something lost: leases, hooks, messages, notes, half-done publications."""
     # Imported here: these modules import the queue, and a worker host needs none of them to judge.
     from portal.attempts import intake, notes
+    from portal.problems import bounds as counting
     from portal.solutions import publishing
 
     done: dict[str, object] = {"reaped": _guarded(queue.reap)}
@@ -74,6 +82,7 @@ def tick() -> dict[str, object]:
         done["attempts"] = _guarded(lambda: len(intake.reconcile()))
         done["measured"] = _guarded(intake.measure_what_was_only_compiled)
         done["notes"] = _guarded(notes.write)
+        done["bounds"] = _guarded(counting.tick)
     if _is_here(settings.SOLUTIONS_REPOSITORY):
         done["solutions"] = _guarded(lambda: len(publishing.reconcile()))
     done["rescoring"] = _guarded(rescoring.wake_silent)

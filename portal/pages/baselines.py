@@ -63,18 +63,22 @@ def kinds_table(problem: Problem, hardware: str, verified: Sequence[Verified]) -
         KindRow(kind, label, newest.get(kind), best.count(kind), _note(problem, hardware, kind, newest.get(kind)))
         for kind, label in kinds
     ]
+
+    def to_evaluation(row: KindRow) -> str | None:
+        return row.evaluation.get_absolute_url() if row.evaluation else None
+
     columns = [
         Column("kind", "kind", lambda r: r.kind, tables.code),
         Column("source", "what", lambda r: r.label),
         Column("outcome", "verdict", lambda r: r.outcome or None,
                lambda v, r: tables.badge(v, r) if v else formatting.NOTHING, term="verdict"),
         Column("latency_us", "latency (µs)", lambda r: r.evaluation and r.evaluation.latency_geomean_us,
-               tables.microseconds, numeric=True, term="latency"),
+               tables.microseconds, numeric=True, term="latency", link=to_evaluation),
         Column("fastest", "gives T_b on", lambda r: r.fastest, lambda v, _: _workloads(v), numeric=True,
-               term="baseline"),
+               term="baseline", link=lambda r: "#h-baseline-workloads" if r.fastest else None),
         Column("evaluation", "evaluation", lambda r: r.evaluation and r.evaluation.pk,
                lambda v, _: f"#{v}" if v else formatting.NOTHING,
-               link=lambda r: r.evaluation.get_absolute_url() if r.evaluation else None),
+               link=to_evaluation),
         Column("finished_at", "measured (UTC)", lambda r: r.evaluation and r.evaluation.finished_at, css="nowrap"),
         Column("note", "note", lambda r: r.note, lambda v, _: text.label(v, 300) or formatting.NOTHING,
                css="grow soft"),
@@ -185,7 +189,7 @@ def _bar_columns(key: str, title: str, bars: dict[tuple[str, bool], Bar]) -> lis
 
     return [
         Column(f"{key}_us", f"{title} (µs)", lambda r: b.us if (b := bar(r)) else None, tables.microseconds,
-               numeric=True, term="baseline"),
+               numeric=True, term="baseline", link=link),
         Column(f"{key}_kind", "by", lambda r: b.of.kind if (b := bar(r)) else None, link=link),
         Column(f"{key}_evaluation", "evaluation", lambda r: b.of.evaluation.pk if (b := bar(r)) else None,
                visible=False),
@@ -198,7 +202,7 @@ def _time_column(each: Verified, rows: dict[str, WorkloadResult], verified: Sequ
     return Column(
         f"{each.kind}_{each.evaluation.pk}_us", f"{each.kind} #{each.evaluation.pk} (µs)" if twice
         else f"{each.kind} (µs)", lambda r: row.latency_us if (row := rows.get(r.uuid)) else None,
-        tables.microseconds, numeric=True, css="soft",
+        tables.microseconds, numeric=True, css="soft", link=lambda r: each.evaluation.get_absolute_url(),
     )
 
 

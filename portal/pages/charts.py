@@ -104,6 +104,10 @@ class Mark:
     def url(self) -> str:
         return reverse("attempt-detail", args=[self.point.commit])
 
+    @property
+    def evaluation_url(self) -> str:
+        return reverse("evaluation-detail", args=[self.point.evaluation_id])
+
 
 def marks(points: Sequence[Point]) -> list[Mark]:
     """Number the points of ``scores.running_best`` and say which improved."""
@@ -185,11 +189,13 @@ def history_table(history: Sequence[Mark]) -> Table:
         Column("agent", "agent", lambda m: m.point.agent),
         Column("subject", "what was tried", lambda m: m.point.subject, lambda v, _: text.label(v, 90), css="grow"),
         Column("verdict", "verdict", lambda m: m.point.verdict, tables.badge),
-        Column("sol_score", "S", lambda m: m.point.sol_score, tables.score, numeric=True, term="sol-score"),
+        Column("sol_score", "S", lambda m: m.point.sol_score, tables.score, numeric=True, term="sol-score",
+               link=lambda m: m.evaluation_url),
         Column("best_sol_score", "best S", lambda m: m.point.best_sol_score, tables.score, numeric=True),
-        Column("speedup", "speedup", lambda m: m.point.speedup, tables.times, numeric=True, term="speedup"),
+        Column("speedup", "speedup", lambda m: m.point.speedup, tables.times, numeric=True, term="speedup",
+               link=lambda m: m.evaluation_url),
         Column("latency_us", "latency (µs)", lambda m: m.point.latency_us, tables.microseconds, numeric=True,
-               term="latency"),
+               term="latency", link=lambda m: m.evaluation_url),
         Column("improvement", "improvement", lambda m: m.improvement, lambda v, _: v, term="unproven"),
         Column("finished_at", "finished (UTC)", lambda m: m.point.at),
     ]

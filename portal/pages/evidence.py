@@ -6,14 +6,14 @@ columns alone. Everything textual in it came through the candidate's hands and i
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from statistics import median
 from typing import Any
 
+from django.urls import reverse
 from pydantic import ValidationError
 
-from agentcore.judge.result import BoundRecord, BuildReport, EnvironmentStamp, EvaluationResult, HostLoad
+from agentcore.judge.result import BuildReport, EnvironmentStamp, EvaluationResult, HostLoad
 from portal.devices.standing import Standing, standing
 from portal.evaluations.models import Evaluation
 from portal.pages import charts, formatting, listings, sanitizers, tables, text, versus
@@ -78,12 +78,12 @@ def gather(evaluation: Evaluation) -> Evidence:
         standing=standing(measured_on, evaluation.harness_version) if measured_on else None,
     )
     if public:
-        found.workloads = listings.workloads(public, details, caption_hidden=True)
+        found.workloads = listings.workloads(public, details, evaluation=evaluation, caption_hidden=True)
         if any(row.latency_us for row in public):
             found.chart = charts.workload_latency(public, found.workloads, twin="Per workload")
     found.bounds = listings.bounds(rows, details)
     if heldout:
-        found.heldout = listings.workloads(heldout, details, caption="Held-out workloads")
+        found.heldout = listings.workloads(heldout, details, evaluation=evaluation, caption="Held-out workloads")
         found.heldout.name = "heldout"
     if result is not None:
         _from_result(found, result)
@@ -114,30 +114,22 @@ def _from_result(found: Evidence, result: EvaluationResult) -> None:
     found.unconfined = result.stamp.sandbox == "none"
     found.seconds = [(text.label(name, 40), formatting.seconds(value)) for name, value in
                      list(result.seconds.items())[:20]]
-    known = [workload.bound for workload in result.workloads if workload.bound]
-    found.assumptions = list(dict.fromkeys(text.label(each, 300) for bound in known for each in bound.assumptions))[:20]
-    found.rates = list(dict.fromkeys(line for bound in known for line in _rates_of(bound)))[:20]
-
-
-def _rates_of(bound: BoundRecord) -> Iterator[str]:
-    for name, source in bound.rate_sources.items():
-        if name in bound.rates:
-            line = f"{name} {listings.rate_of(name, bound.rates[name])}: {source}"
-            if (best := bound.ceilings.get(name)) is not None:
-                line += f"; measured at best {listings.rate_of(name, best)}, which the bound does not use"
-            yield text.label(line, 400)
+    known = [workload.bound.model_dump(mode="json") for workload in result.workloads if workload.bound]
+    found.assumptions, found.rates = listings.assumptions(known), listings.rate_lines(known)
 
 
 def _stats(evaluation: Evaluation, rows: list[Any]) -> list[dict[str, str]]:
     faster, compared = charts.faster_than_baseline(rows)
+    baseline = reverse("evaluation-detail", args=[evaluation.baseline_id]) if evaluation.baseline_id else ""
     return [
         {"label": "SOL score", "value": formatting.score(evaluation.sol_score), "note": "0.5 baseline, 1 limit",
-         "term": "sol-score"},
+         "term": "sol-score", "url": f"#account-{evaluation.pk}" if evaluation.sol_score is not None else ""},
         {"label": "speedup", "value": formatting.times(evaluation.speedup), "note": "geometric mean of T_b / T_k",
-         "term": "speedup"},
+         "term": "speedup", "url": baseline},
         {"label": "latency", "value": formatting.microseconds(evaluation.latency_geomean_us),
-         "note": "geometric mean over workloads", "term": "latency"},
-        {"label": "faster than baseline", "value": f"{faster} / {compared}" if compared else formatting.NOTHING,
+         "note": "geometric mean over workloads", "term": "latency", "url": evaluation.get_absolute_url()},
+        {"label": "faster than baseline", "url": baseline if compared else "",
+         "value": f"{faster} / {compared}" if compared else formatting.NOTHING,
          "note": "workloads" if compared == len(rows) else "workloads with a baseline" if compared else "none known",
          "term": "baseline"},
     ]

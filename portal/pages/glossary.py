@@ -23,7 +23,8 @@ TERMS: tuple[Term, ...] = (
     Term("held-out", "held-out workload", "A workload that no agent has seen. It is judged like the others and "
          "reported apart, so that a kernel tuned to the listed shapes only is recognised."),
     Term("tolerance", "tolerance", "How far an output may be from the reference: an absolute and a relative bound that "
-         "a required share of the elements must meet (99 % unless the workload says otherwise)."),
+         "a required share of the elements must meet (99 % unless the workload says otherwise). It stands in the "
+         "problem’s workload list; what that leaves out follows from the dtype of the outputs, as tabled below."),
     Term("hardware", "hardware", "A class of device with one table of peak rates, such as h200 or cpu. Times of "
          "different hardware are never ranked together."),
     Term("attempt", "attempt", "One commit that changes one problem's kernel in one language. Attempts that failed "
@@ -42,6 +43,10 @@ TERMS: tuple[Term, ...] = (
          "necessary work alone, each input byte read once, each output byte written once, and the arithmetic on the "
          "fastest unit that meets the tolerance. No honest kernel is faster.",
          "T_SOL = max over resources of work / peak rate"),
+    Term("necessary", "necessary bytes and operations", "What no kernel can do without: the input elements that the "
+         "outputs depend on, each once at its own dtype, every output element, and the multiply-adds of products whose "
+         "result is needed. Counted from the reference, followed backwards from the outputs; what is uncertain is left "
+         "out, and each bound lists what it assumed."),
     Term("official", "official bound and baseline", "What the benchmark that a problem was imported from states for a "
          "workload, on the hardware it names. Kept beside our own figures to compare with, and used for no score."),
     Term("sol-score", "SOL score, S", "Where a kernel stands between the baseline (0.5) and the limit (1). A problem's "

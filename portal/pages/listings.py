@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from django.urls import reverse
 from django.utils.html import format_html
 
+from agentcore.vocabulary import HardwareName
 from portal.evaluations.models import CheckResult, WorkloadResult
 from portal.pages import formatting, tables, text
 from portal.pages.tables import Column, Table
 
+ROWS_SHOWN = 100
+"""Of a table without pages; the exports have all."""
+
 _MEMORIES = ("memory", "l2")
+_HARDWARE = frozenset(member.value for member in HardwareName)
 
 
 def attempt_url(attempt: Any) -> str:
@@ -109,11 +114,25 @@ NOT_OF_HELDOUT = frozenset({"t_sol_us", "sol_score", "limiter", "max_abs_error",
 """Columns that are empty for a held-out workload: nothing is stored of it that could give its shape away."""
 
 
-def workloads(rows: Sequence[WorkloadResult], details: dict[tuple[str, bool], dict[str, Any]], **more: Any) -> Table:
+def workloads(
+    rows: Sequence[WorkloadResult], details: dict[tuple[str, bool], dict[str, Any]], *, evaluation: Any = None,
+    elsewhere: bool = False, **more: Any,
+) -> Table:
     """Per workload: latency with its interval, baseline, bound, speedup, S and errors.
 
-    ``details`` maps (uuid, heldout) to the workload's entry in the stored result, for what has no column.
+    ``details`` maps (uuid, heldout) to the workload's entry in the stored result, for what has no column. With its
+    ``evaluation`` given, T_SOL leads to what it is made of there and errors to the tolerance; ``elsewhere`` says that
+    the table is on another page, from which all the rest leads to the evaluation.
     """
+    own = evaluation.get_absolute_url() if evaluation is not None else ""
+    account = f"{own if elsewhere else ''}#account-{evaluation.pk}" if evaluation is not None else ""
+    tolerance = f"{evaluation.attempt.problem.get_absolute_url()}#workloads" if evaluation is not None else ""
+
+    def to_evaluation(row: WorkloadResult) -> str | None:
+        return own or None if elsewhere else None
+
+    def to_account(row: WorkloadResult) -> str | None:
+        return account or None if row.t_sol_us else None
 
     def detail(row: WorkloadResult, key: str) -> Any:
         return details.get((row.uuid, row.heldout), {}).get(key)
@@ -125,7 +144,7 @@ def workloads(rows: Sequence[WorkloadResult], details: dict[tuple[str, bool], di
         Column("axes", "workload", lambda r: r.axes, _shape, css="axes-cell"),
         Column("verdict", "verdict", lambda r: r.verdict, tables.badge, visible=not all_passed),
         Column("latency_us", "latency (µs)", lambda r: r.latency_us, tables.microseconds, numeric=True,
-               term="latency"),
+               term="latency", link=to_evaluation),
         Column("interval_percent", "± (%)", _half_width, _interval, numeric=True, term="interval", css="soft"),
         Column("latency_low_us", "from (µs)", lambda r: r.latency_low_us, visible=False),
         Column("latency_high_us", "to (µs)", lambda r: r.latency_high_us, visible=False),
@@ -133,14 +152,17 @@ def workloads(rows: Sequence[WorkloadResult], details: dict[tuple[str, bool], di
                term="baseline"),
         Column("baseline_kind", "T_b by", lambda r: r.baseline_kind or None, visible=False),
         Column("baseline_evaluation", "T_b of evaluation", lambda r: r.baseline_id, visible=False),
-        Column("t_sol_us", "T_SOL (µs)", lambda r: r.t_sol_us, tables.microseconds, numeric=True, term="bound"),
-        Column("speedup", "speedup", _ratio, tables.times, numeric=True, term="speedup"),
-        Column("sol_score", "S", lambda r: r.sol_score, tables.score, numeric=True, term="sol-score"),
+        Column("t_sol_us", "T_SOL (µs)", lambda r: r.t_sol_us, tables.microseconds, numeric=True, term="bound",
+               link=to_account),
+        Column("speedup", "speedup", _ratio, tables.times, numeric=True, term="speedup", link=to_evaluation),
+        Column("sol_score", "S", lambda r: r.sol_score, tables.score, numeric=True, term="sol-score",
+               link=to_evaluation),
         Column("limiter", "limited by", lambda r: (detail(r, "bound") or {}).get("limiter"), term="bound"),
         Column("max_abs_error", "abs error", lambda r: detail(r, "max_abs_error"), _error, numeric=True,
                term="tolerance"),
         Column("max_rel_error", "rel error", lambda r: detail(r, "max_rel_error"), _error, numeric=True),
-        Column("matched", "matched", lambda r: detail(r, "matched_ratio"), _matched, numeric=True),
+        Column("matched", "matched", lambda r: detail(r, "matched_ratio"), _matched, numeric=True, term="tolerance",
+               link=lambda r: tolerance or None if detail(r, "matched_ratio") is not None else None),
         Column("timing", "timed by", lambda r: detail(r, "timing_method")),
         Column("claimed_latency_us", "claimed (µs)", lambda r: detail(r, "claimed_latency_us"), visible=False),
         Column("calls", "calls", lambda r: detail(r, "calls"), visible=False),
@@ -152,14 +174,27 @@ def workloads(rows: Sequence[WorkloadResult], details: dict[tuple[str, bool], di
     if len({row.heldout for row in rows}) > 1:
         columns.insert(2, Column("heldout", "held out", lambda r: r.heldout, term="held-out"))
     more.setdefault("caption", "Per workload")
+    more.setdefault("at_most", ROWS_SHOWN)
     return Table("workloads", columns=columns, rows=rows, **more)
 
 
 def bounds(rows: Sequence[WorkloadResult], details: dict[tuple[str, bool], dict[str, Any]]) -> Table | None:
-    """What each bound is made of: the work, the time it takes at each resource's peak rate, and those rates."""
+    """What the bound of each workload of an evaluation is made of; None where none is known."""
+    known = [row for row in rows if row.t_sol_us]
+    if not known:
+        return None
+    columns = bound_columns(lambda row: details.get((row.uuid, row.heldout), {}).get("bound"))
+    return Table("bounds", "What the bounds are made of", columns, known, caption_hidden=True, at_most=ROWS_SHOWN)
 
-    def part(row: WorkloadResult, key: str) -> dict[str, Any]:
-        bound = details.get((row.uuid, row.heldout), {}).get("bound")
+
+def bound_columns(record_of: Callable[[Any], Any], workload_of: Callable[[Any], Any] = lambda row: row) -> list[Column]:
+    """The work, the time it takes at each resource's peak rate, and those rates, of rows with a ``t_sol_us``.
+
+    ``record_of`` gives a row's BoundRecord as JSON, ``workload_of`` what has its number, whether it is held out, axes.
+    """
+
+    def part(row: Any, key: str) -> dict[str, Any]:
+        bound = record_of(row)
         value = bound.get(key) if isinstance(bound, dict) else None
         return value if isinstance(value, dict) else {}
 
@@ -167,24 +202,60 @@ def bounds(rows: Sequence[WorkloadResult], details: dict[tuple[str, bool], dict[
         return lambda values, _row: text.label(
             ", ".join(f"{name} {show(value)}" for name, value in list(values.items())[:12]), 240) or formatting.NOTHING
 
-    known = [row for row in rows if row.t_sol_us]
-    if not known:
-        return None
-    columns = [
-        Column("index", "#", lambda r: None if r.heldout else r.index, numeric=True),
+    def word(row: Any, key: str) -> str:
+        bound = record_of(row)
+        return str(bound.get(key) or "") if isinstance(bound, dict) else ""
+
+    def hardware_url(row: Any) -> str | None:
+        name = word(row, "hardware")
+        return f"{reverse('hardware')}#{name}" if name in _HARDWARE and part(row, "rates") else None
+
+    return [
+        Column("index", "#", lambda r: None if getattr(workload_of(r), "heldout", False) else workload_of(r).index,
+               numeric=True),
+        Column("axes", "workload", lambda r: workload_of(r).axes,
+               lambda v, r: "not shown" if getattr(workload_of(r), "heldout", False) else tables.axes(v, r),
+               css="axes-cell"),
         Column("t_sol_us", "T_SOL (µs)", lambda r: r.t_sol_us, tables.microseconds, numeric=True, term="bound"),
+        Column("limiter", "limited by", lambda r: word(r, "limiter"), term="bound"),
         Column("resource_us", "time at each resource", lambda r: part(r, "resource_us"),
-               listed(formatting.microseconds), css="wrap"),
+               listed(formatting.microseconds), css="wrap", term="bound"),
         Column("bytes_moved", "necessary bytes", lambda r: part(r, "bytes_moved"), listed(formatting.data_size),
-               css="wrap"),
+               css="wrap", term="necessary"),
         Column("flops", "necessary operations", lambda r: part(r, "flops"),
-               listed(lambda v: formatting.engineering(v, "FLOP")), css="wrap"),
-        Column("rates", "peak rates", lambda r: part(r, "rates"), _rates, css="wrap"),
+               listed(lambda v: formatting.engineering(v, "FLOP")), css="wrap", term="necessary"),
+        Column("rates", "peak rates", lambda r: part(r, "rates"), _rates, css="wrap", link=hardware_url),
         # The same for every workload: shown once, below the table, and in the exports here.
         Column("rate_sources", "source and clock of the rates", lambda r: part(r, "rate_sources"), visible=False),
         Column("ceilings", "measured at best (not used)", lambda r: part(r, "ceilings"), visible=False),
+        Column("assumptions", "assumptions", lambda r: _assumptions(record_of(r)), visible=False),
     ]
-    return Table("bounds", "What the bounds are made of", columns, known, caption_hidden=True)
+
+
+def _assumptions(record: Any) -> list[str]:
+    found = record.get("assumptions") if isinstance(record, dict) else None
+    return [str(each) for each in found] if isinstance(found, list) else []
+
+
+def assumptions(records: Iterable[Any]) -> list[str]:
+    """What these bounds (as JSON) assume, each once."""
+    return list(dict.fromkeys(text.label(each, 300) for record in records for each in _assumptions(record)))[:20]
+
+
+def rate_lines(records: Iterable[Any]) -> list[str]:
+    """The peak rates that these bounds (as JSON) use, each with its source, and the best that was measured of it."""
+    return list(dict.fromkeys(line for record in records for line in _rate_lines(record)))[:20]
+
+
+def _rate_lines(record: Any) -> Iterator[str]:
+    parts = [record.get(key) if isinstance(record, dict) else None for key in ("rates", "rate_sources", "ceilings")]
+    rates, sources, ceilings = ({} if not isinstance(part, dict) else part for part in parts)
+    for name, source in sources.items():
+        if name in rates:
+            line = f"{name} {rate_of(name, rates[name])}: {source}"
+            if (best := ceilings.get(name)) is not None:
+                line += f"; measured at best {rate_of(name, best)}, which the bound does not use"
+            yield text.label(line, 400)
 
 
 def _rates(values: dict[str, float], _row: Any) -> str:
@@ -233,7 +304,8 @@ def checks(rows: Iterable[CheckResult]) -> Table:
         Column("message", "message", lambda c: c.message,
                lambda v, _: text.block(v, characters=1200, lines=20).text or formatting.NOTHING, css="grow as-said"),
     ]
-    return Table("checks", "Checks", columns, sorted(groups.values(), key=lambda group: order.get(group.status, 3)),
+    ordered = sorted(groups.values(), key=lambda group: order.get(group.status, 3))
+    return Table("checks", "Checks", columns, ordered, at_most=3 * ROWS_SHOWN,
                  caption_hidden=True, empty="No checks were recorded.", row_class=lambda check: f"is-{check.status}")
 
 

@@ -141,6 +141,8 @@ class Table:
     row_class: Callable[[Any], str] | None = None
     at_most: int | None = None
     compact: bool = False
+    page_key: str = "page"
+    """The parameter that chooses the page: another for each table of a page that has more than one."""
 
     @property
     def shown_columns(self) -> list[Column]:
@@ -173,6 +175,20 @@ class Table:
         if self.page is not None:
             return list(self.page.object_list)
         return list(self.rows if self.at_most is None else self.rows[: self.at_most])
+
+    @property
+    def previous_url(self) -> str:
+        return self._page_url(self.page.previous_page_number()) if self.page and self.page.has_previous() else ""
+
+    @property
+    def next_url(self) -> str:
+        return self._page_url(self.page.next_page_number()) if self.page and self.page.has_next() else ""
+
+    def _page_url(self, number: int) -> str:
+        query = self.query.copy() if self.query is not None else QueryDict(mutable=True)
+        query.pop("live", None)
+        query[self.page_key] = str(number)
+        return f"?{query.urlencode()}" + ("" if self.page_key == "page" else f"#table-{self.name}")
 
     @property
     def left_out(self) -> int:
@@ -209,9 +225,9 @@ def sorted_rows(rows: Iterable[Any], columns: Sequence[Column], sort: str) -> li
     return [row for _, row in known] + unknown
 
 
-def paginated(request: HttpRequest, rows: Any, per_page: int = PAGE_ROWS) -> Page:
+def paginated(request: HttpRequest, rows: Any, per_page: int = PAGE_ROWS, key: str = "page") -> Page:
     """The page that ``?page=`` asks for; a wrong number gives the nearest one."""
-    return Paginator(rows, per_page).get_page(request.GET.get("page"))
+    return Paginator(rows, per_page).get_page(request.GET.get(key))
 
 
 def _safe_csv(value: Any) -> Any:

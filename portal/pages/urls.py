@@ -13,6 +13,7 @@ from portal.pages.views import (
     events,
     fleet,
     glossary,
+    hardware,
     problems,
     solutions,
 )
@@ -39,6 +40,7 @@ urlpatterns = [
     path("fleet/", fleet.device_list, name="device-list"),
     path("fleet/devices/<int:pk>/", devices.device_detail, name="device-detail"),
     path("fleet/selftests/<int:pk>/", devices.selftest_detail, name="selftest-detail"),
+    path("hardware/", hardware.hardware, name="hardware"),
     path("events/", events.event_list, name="event-list"),
     path("glossary/", glossary.glossary, name="glossary"),
     path("login/", auth.LoginView.as_view(template_name="accounts/login.html", extra_context={"title": "Log in"}),

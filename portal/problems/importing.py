@@ -16,6 +16,7 @@ from agentcore.problems import load_problem, missing_blobs
 from agentcore.problems.official import Official, official_of
 from agentcore.problems.sources import collect
 from portal.events.models import log as log_event
+from portal.problems import bounds
 from portal.problems.models import Problem, Workload, converted_directory
 
 Examine = Callable[[ProblemFiles], str]
@@ -103,6 +104,7 @@ def _import(files: ProblemFiles, actor) -> Imported:
             change = "updated" if changed else "unchanged"
         if _import_workloads(problem, files, official) and change == "unchanged":
             change = "updated"
+        bounds.ask(problem)
         if change != "unchanged":
             log_event(f"problem.{change}", actor, problem=problem, **details)
     return Imported(files.root, problem, change, cannot_run=tuple(missing_blobs(files)))

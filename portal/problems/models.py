@@ -81,3 +81,53 @@ class Workload(models.Model):
 
     def __str__(self) -> str:
         return f"{self.problem_id}:{self.target}[{self.index}]"
+
+
+class BoundCount(models.Model):
+    """Whether T_SOL of a problem's workloads is known before anything is measured: one row a problem, one job each.
+
+    Counting runs the reference in a sandbox (portal/problems/bounds.py). Shown, and used for no score: an evaluation
+    carries the bounds that its judge counted.
+    """
+
+    class State(models.TextChoices):
+        PENDING = "pending", "pending"
+        RUNNING = "running", "running"
+        DONE = "done", "done"
+        FAILED = "failed", "failed"
+
+    problem = models.OneToOneField(Problem, on_delete=models.CASCADE, related_name="bound_count")
+    digest = models.CharField(max_length=64, help_text="Of the problem that is, or was, counted.")
+    harness_version = models.CharField(max_length=32)
+    state = models.CharField(max_length=8, choices=State, default=State.PENDING)
+    tries = models.PositiveIntegerField(default=0)
+    message = models.CharField(max_length=500, blank=True, help_text="Why it failed, or ended early.")
+    host = models.CharField(max_length=200, blank=True, help_text="Whose CPU rates the bounds for cpu use.")
+    asked_at = models.DateTimeField()
+    started_at = models.DateTimeField(null=True, blank=True)
+    finished_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        ordering = ["asked_at", "id"]
+
+    def __str__(self) -> str:
+        return f"bounds of {self.problem_id}: {self.state}"
+
+
+class WorkloadBound(models.Model):
+    """T_SOL of one workload on one hardware, with all it is made of, or why there is none."""
+
+    workload = models.ForeignKey(Workload, on_delete=models.CASCADE, related_name="bounds")
+    hardware = models.CharField(max_length=8)
+    t_sol_us = models.FloatField(null=True, blank=True)
+    record = models.JSONField(null=True, blank=True, help_text="A BoundRecord: see agentcore/judge/result.py.")
+    trouble = models.CharField(max_length=500, blank=True)
+
+    class Meta:
+        ordering = ["workload", "hardware"]
+        constraints = [
+            models.UniqueConstraint(fields=["workload", "hardware"], name="bound_once_per_hardware"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.workload} on {self.hardware}: {self.t_sol_us}"

@@ -90,7 +90,7 @@ def test_data_files_are_shown_to_it(write_problem: Any, tmp_path: Path) -> None:
 
 def test_a_sandbox_that_fails_is_an_outcome(write_problem: Any, tmp_path: Path, monkeypatch: Any) -> None:
     problem = load_problem(write_problem())
-    monkeypatch.setattr(trial_module, "_PACKAGE", tmp_path / "absent")
+    monkeypatch.setattr(trial_module, "PACKAGE", tmp_path / "absent")
     trial = try_reference(problem, find_sandbox())
     assert (trial.outcome, trial.ok) == ("failed", False)
     assert "could not be tried" in trial.message and "absent" in trial.message

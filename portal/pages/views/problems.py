@@ -16,7 +16,7 @@ from portal.attempts.models import Attempt
 from portal.evaluations import scores
 from portal.evaluations.baselines import Verified, verified_baselines
 from portal.evaluations.models import Evaluation
-from portal.pages import baselines, charts, formatting, highlighting, listings, live, proofs, queries, tables
+from portal.pages import baselines, bounds, charts, formatting, highlighting, listings, live, proofs, queries, tables
 from portal.pages.filters import ProblemFilter
 from portal.pages.queries import Track, TrackSummary
 from portal.pages.rescoring import pending
@@ -123,7 +123,9 @@ def problem_detail(request: HttpRequest, name: str) -> HttpResponse:
         context |= _track_context(request, problem, track, shown, found)
     if not request.headers.get("HX-Request"):
         context |= _definition_context(problem) | _baseline_context(request, problem, track, verified)
+        context["bounds"] = bounds.section(request, problem, track.hardware if track else "")
         shown += [context["workloads"], context["baselines"], context["baseline_workloads"]]
+        shown += [context["bounds"].table] if context["bounds"].table else []
     return tables.respond(request, "problems/detail.html", context, *shown, fragment="problems/_track.html")
 
 
@@ -150,10 +152,15 @@ def _track_context(
     if best is not None:
         rows = list(best.workloads.all())
         details = {(w.get("uuid", ""), bool(w.get("heldout"))): w for w in (best.result or {}).get("workloads", [])}
-        table = listings.workloads(rows, details, caption="Best attempt per workload", caption_hidden=True)
+        table = listings.workloads(
+            rows, details, evaluation=best, elsewhere=True, caption="Best attempt per workload", caption_hidden=True
+        )
         table.name = "latency"
         context["latency_chart"] = charts.workload_latency([row for row in rows if not row.heldout], table)
         shown.append(table)
+    attempts_url = (
+        f"{reverse('attempt-list')}?problem={problem.name}&language={track.language}&hardware={track.hardware}"
+    )
     solution = Solution.objects.filter(
         problem=problem, language=track.language, hardware=track.hardware, superseded_at__isnull=True
     ).select_related("attempt__agent").first()
@@ -164,9 +171,8 @@ def _track_context(
     context |= {
         "best": best, "baseline": baseline, "solution": solution, "proofs": table_of_proofs,
         "best_proof": proofs.between(best.attempt, solution.attempt, compared) if best and solution else None,
-        "stats": _stats(best, baseline, history, unmeasured), "unmeasured": _unmeasured(unmeasured),
-        "attempts_url": f"{reverse('attempt-list')}?problem={problem.name}&language={track.language}"
-                        f"&hardware={track.hardware}",
+        "stats": _stats(best, baseline, history, unmeasured, attempts_url), "unmeasured": _unmeasured(unmeasured),
+        "attempts_url": attempts_url,
     }
     return context
 
@@ -184,8 +190,11 @@ def _unmeasured(counts: Counter[str]) -> str:
 
 
 def _stats(
-    best: Evaluation | None, baseline: Evaluation | None, history: list[charts.Mark], unmeasured: Counter[str]
+    best: Evaluation | None, baseline: Evaluation | None, history: list[charts.Mark], unmeasured: Counter[str],
+    attempts_url: str,
 ) -> list[dict[str, str]]:
+    """Every figure leads to what it comes from: the best evaluation, the baseline's, the attempts counted."""
+    best_url, baseline_url = (row.get_absolute_url() if row else "" for row in (best, baseline))
     passed = sum(mark.point.verdict == "passed" for mark in history)
     proven = history[-1].point.best_sol_score if history else None
     note = "0.5 baseline, 1 limit"
@@ -195,16 +204,18 @@ def _stats(
     improved = sum(mark.improvement == "new best" for mark in history)
     return [
         {"label": "best SOL score", "value": formatting.score(best and best.sol_score),
-         "note": note, "term": "sol-score"},
+         "note": note, "term": "sol-score", "url": best_url},
         {"label": "speedup", "value": formatting.times(best and best.speedup), "note": "geometric mean of T_b / T_k",
-         "term": "speedup"},
+         "term": "speedup", "url": best_url},
         {"label": "headroom", "value": formatting.score(1 - best.sol_score if best and best.sol_score is not None
-                                                        else None), "note": "1 − S", "term": "headroom"},
+                                                        else None), "note": "1 − S", "term": "headroom",
+         "url": best_url},
         {"label": "baseline", "value": formatting.microseconds(baseline and baseline.latency_geomean_us),
-         "note": "geometric mean over workloads" if baseline else "none verified yet", "term": "baseline"},
+         "note": "geometric mean over workloads" if baseline else "none verified yet", "term": "baseline",
+         "url": baseline_url},
         {"label": "attempts", "value": f"{len(history) + unmeasured.total():,}",
          "note": f"{passed:,} passed, {improved:,} improved" + (f", {compiled:,} only compiled" if compiled else ""),
-         "term": "attempt"},
+         "term": "attempt", "url": attempts_url},
     ]
 
 
@@ -218,7 +229,7 @@ def _definition_context(problem: Problem) -> dict[str, Any]:
         Column("index", "#", lambda w: w.index, numeric=True),
         Column("axes", "axes", lambda w: w.axes, tables.axes, css="grow"),
         Column("tolerance", "tolerance", lambda w: w.tolerance,
-               lambda v, _: _tolerance(v)),
+               lambda v, _: _tolerance(v), link=lambda _: f"{reverse('glossary')}#tolerance", term="tolerance"),
         Column("uuid", "uuid", lambda w: w.uuid, tables.code),
     ]
     if any(w.official_sol_us is not None or w.official_baseline_us is not None for w in listed):

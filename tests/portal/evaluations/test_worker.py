@@ -396,4 +396,4 @@ def test_only_the_portals_own_cluster_takes_housekeeping_and_it_takes_cpu_work_t
 
     assert taken_by("cpu") == ["work"]
     assert taken_by("h200") == ["work"]
-    assert taken_by("kernelyard") == ["tick", "work"]
+    assert taken_by("kernelyard") == ["bounds", "tick", "work"]

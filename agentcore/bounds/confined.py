@@ -1,0 +1,105 @@
+"""Bounds of a whole problem, counted in a sandbox: for problems that nobody has looked at yet, and without torch here.
+
+Counting runs the reference and the input generators. The judge does that in its own process; here they get one of their
+own, without network or files. What it answers is the word of that process: checked for form, shown, used for no score.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+import tempfile
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from agentcore.bounds.cpu import CpuRates
+from agentcore.build.log import clean_log, clean_text
+from agentcore.judge.result import BoundRecord
+from agentcore.problems.problem import Problem
+from agentcore.problems.trial import INSIDE, PACKAGE, lay_out
+from agentcore.sandbox import GIB, MIB, Bind, Limits, Sandbox, SandboxError
+from agentcore.vocabulary import HardwareName
+
+_MAIN = (
+    "import sys; sys.path.insert(0, sys.argv[1]); from agentcore.bounds.confined_main import main; "
+    "main(sys.argv[2], sys.argv[3])"
+)
+_MESSAGE = 400
+
+
+@dataclass(slots=True)
+class Bounds:
+    """``records`` by (uuid, hardware), and for the others ``troubles``: why there is none.
+
+    ``trouble`` is why the run as a whole ended early, empty where it did not. It may be worth another try where
+    ``transient``.
+    """
+
+    records: dict[tuple[str, HardwareName], BoundRecord] = field(default_factory=dict)
+    troubles: dict[tuple[str, HardwareName], str] = field(default_factory=dict)
+    trouble: str = ""
+    transient: bool = False
+
+
+def confined_bounds(
+    problem: Problem, sandbox: Sandbox, gpus: Sequence[HardwareName], cpu_rates: CpuRates | None, *, wall_s: float
+) -> Bounds:
+    """T_SOL of the public workloads of ``problem``: its GPU list on every one of ``gpus``, its CPU list at
+    ``cpu_rates`` (None: not at all).
+
+    Never raises for what the problem does; what was answered before it failed or ``wall_s`` seconds passed is kept.
+    """
+    found = Bounds()
+    asked = {"gpu": [each.value for each in gpus], "cpu_rates": cpu_rates and cpu_rates.model_dump(mode="json")}
+    limits = Limits(
+        memory_bytes=8 * GIB, processes=256, file_bytes=GIB, wall_s=wall_s, output_bytes=64 * MIB, tmp_bytes=GIB
+    )
+    try:
+        with tempfile.TemporaryDirectory(prefix="kernelyard-bounds-") as place:
+            root = Path(place)
+            binds = lay_out(problem, root, problem.workloads, problem.cpu_workloads)
+            done = sandbox.run(
+                [sys.executable, "-I", "-B", "-c", _MAIN, str(INSIDE), str(INSIDE / "problem"), json.dumps(asked)],
+                readable=[Bind(PACKAGE, INSIDE / "agentcore"), Bind(root, INSIDE / "problem"), *binds],
+                env={"OMP_NUM_THREADS": "1"},
+                limits=limits,
+            )
+    except (SandboxError, OSError) as error:
+        found.trouble, found.transient = f"no sandbox to count them in: {clean_text(str(error))}"[:_MESSAGE], True
+        return found
+    _read(found, problem, done.stdout.splitlines())
+    if done.timed_out:
+        found.trouble = f"counting did not end within {wall_s:.0f} s"
+    elif done.memory_message:
+        found.trouble = clean_text(done.memory_message)[:_MESSAGE]
+    elif done.returncode and not found.trouble:
+        lines = clean_log(done.stderr).split("\n")
+        last = next((line for line in reversed(lines) if line.strip()), f"it ended with {done.returncode}")
+        found.trouble, found.transient = last.strip()[:_MESSAGE], True
+    return found
+
+
+def _read(found: Bounds, problem: Problem, lines: Iterable[bytes]) -> None:
+    """Take what fits: a known workload, a hardware, a finite bound."""
+    known = {workload.uuid for workload in (*problem.workloads, *problem.cpu_workloads)}
+    for line in lines:
+        try:
+            answer = json.loads(line)
+            if "hardware" not in answer:
+                found.trouble = clean_text(str(answer["trouble"]))[:_MESSAGE]
+                continue
+            key = (str(answer["uuid"]), HardwareName(answer["hardware"]))
+            if key[0] not in known:
+                continue
+            if "bound" in answer:
+                record = BoundRecord.model_validate(answer["bound"])
+                if math.isfinite(record.t_sol_us) and record.t_sol_us > 0 and record.hardware is key[1]:
+                    found.records[key] = record
+            else:
+                found.troubles[key] = clean_text(str(answer["trouble"]))[:_MESSAGE]
+        except (ValidationError, ValueError, KeyError, TypeError):
+            continue
