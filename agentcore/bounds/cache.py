@@ -32,7 +32,7 @@ def cached_count(
     file = (cache_dir or default_cache_dir()) / "work" / f"{_key(problem, workload)}.json"
     try:
         kept = json.loads(file.read_text("utf-8"))
-        return Work(kept["flops"], kept["input_bytes"], kept["output_bytes"], tuple(kept["notes"]))
+        return Work(**kept | {"notes": tuple(kept["notes"])})
     except (OSError, ValueError, KeyError, TypeError):
         pass
     begun = time.monotonic()

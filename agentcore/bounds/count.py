@@ -7,6 +7,7 @@ must never exceed an honest kernel's time.
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import time
 from dataclasses import dataclass, field
@@ -18,6 +19,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from agentcore.bounds.demand import at_most, needed
 from agentcore.bounds.pretend import Pretend
+from agentcore.bounds.sharing import unmoved_bytes
 from agentcore.bounds.trace import DataDependent, Trace
 from agentcore.problems.errors import ProblemError
 from agentcore.problems.loading import Problem, missing_blobs
@@ -40,12 +42,18 @@ class BoundUnavailable(RuntimeError):
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What any kernel for this workload has to do. Bytes by tensor name, FLOPs by origin of the operands."""
+    """What any kernel for this workload has to do. Bytes by tensor name, FLOPs by origin of the operands.
+
+    For comparisons: ``unmoved_bytes`` is how many of these bytes a kernel need not move that may return views or write
+    into its inputs, ``direct_flops`` what the products take as the reference does them.
+    """
 
     flops: dict[str, int]
     input_bytes: dict[str, int]
     output_bytes: dict[str, int]
     notes: tuple[str, ...] = field(default=())
+    unmoved_bytes: int = 0
+    direct_flops: dict[str, int] = field(default_factory=dict)
 
 
 _needs_content = (DataDependent, DataDependentOutputException, DynamicOutputShapeException)
@@ -255,7 +263,14 @@ def _work(
             share = read[name] / size
             notes.append(f"{share:.1%} of {name} is needed for the result")
     written = {n: math.prod(shape) * dtype.itemsize for n, (shape, dtype) in output_specs(problem, workload).items()}
-    return Work(found.flops, read, written, tuple(notes))
+    unmoved = 0
+    for name, tensor in zip(written, _tensors(returned), strict=False):
+        part = unmoved_bytes(trace, tensor) if not trace.real else 0
+        if part:
+            notes.append(f"{name} is written to memory of its own, though the reference returns a view or its input")
+            unmoved += part
+    unmoved = min(unmoved, sum(read.values()) + sum(written.values()))
+    return Work(found.flops, read, written, tuple(notes), unmoved, found.direct_flops)
 
 
 def _least(works: list[Work]) -> Work:
@@ -276,11 +291,13 @@ def _least(works: list[Work]) -> Work:
         least([w.input_bytes for w in works]),
         works[0].output_bytes,
         (*lines, note),
+        max(work.unmoved_bytes for work in works),
+        works[0].direct_flops,
     )
 
 
 def _noted(work: Work, note: str) -> Work:
-    return Work(work.flops, work.input_bytes, work.output_bytes, (*work.notes, note))
+    return dataclasses.replace(work, notes=(*work.notes, note))
 
 
 def _tensors(returned: Any) -> list[torch.Tensor]:

@@ -13,10 +13,14 @@ from agentcore.bounds.values import Policy, Value
 
 @dataclass(slots=True)
 class Needed:
-    """``elements`` of each input by name, ``flops`` by origin, and whether masked products were left out."""
+    """``elements`` of each input by name, ``flops`` by origin, and whether masked products were left out.
+
+    ``direct_flops``: of the same products, as the reference does them.
+    """
 
     elements: dict[str, int] = field(default_factory=dict)
     flops: dict[str, int] = field(default_factory=dict)
+    direct_flops: dict[str, int] = field(default_factory=dict)
     skipped: bool = False
     reordered: bool = False
 
@@ -78,6 +82,8 @@ def _follow(outputs: list[Value], found: Needed) -> dict[str, int]:
         if amount == wanted.numel():
             wanted = masks.everything(value.shape)
         product = value.product
+        if product is not None:
+            found.direct_flops[product.origin] = found.direct_flops.get(product.origin, 0) + product.direct
         if product is not None and product.avoidable:
             found.reordered = True
         elif product is not None:

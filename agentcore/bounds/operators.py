@@ -50,6 +50,9 @@ LINEAR = frozenset(
 )  # fmt: skip
 """Operations that are linear in a product that reaches them (masked_fill and where: for what they keep)."""
 
+KEEPS = frozenset(["index_put", "_index_put_impl", "index_copy", "index_fill", "scatter"])
+"""Writes that leave every element as it was that they do not replace."""
+
 SHAPED_BY_CONTENT = frozenset(
     ["nonzero", "unique", "_unique2", "masked_select", "unique_consecutive", "unique_dim", "bincount"]
 )

@@ -155,7 +155,7 @@ def product_of(call: Call) -> Product | None:
         rows = left.shape[-2] if ranks[0] > 1 else 1
         width = right.shape[-1] if ranks[1] > 1 else 1
         outer = size // max(rows * width, 1) * (rows + width)
-        return Product(flops, wider(left.origin, right.origin) or "half", skippable, depth=depth,
+        return Product(flops, wider(left.origin, right.origin) or "half", 2 * size * depth, skippable, depth=depth,
                        terms=size * depth, outer=outer)  # fmt: skip
     if call.name == "convolution":
         return _convolution_product(call)
@@ -166,7 +166,7 @@ def product_of(call: Call) -> Product | None:
         origin = values[0].origin
         for value in values[1:]:
             origin = wider(origin, value.origin)
-        return Product(lambda d: total if masks.count(d) == d.numel() else 0, origin or "half")
+        return Product(lambda d: total if masks.count(d) == d.numel() else 0, origin or "half", total)
     return None
 
 
@@ -215,6 +215,6 @@ def _convolution_product(call: Call) -> Product | None:
     def flops(d: Mask) -> int:
         return int(total * (masks.count(d) / max(d.numel(), 1)) / factor)
 
-    return Product(flops, wider(x.origin, weight.origin) or "half")
+    return Product(flops, wider(x.origin, weight.origin) or "half", total)
 
 

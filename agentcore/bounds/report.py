@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -88,8 +89,10 @@ def _print_summary(comparisons: list[Comparison], headroom: list[Headroom], unav
         print(f"\n{len(comparisons)} workloads with a published bound")
         for cause, count in summary(comparisons):
             print(f"{count:6} {count / len(comparisons):6.1%}  {cause}")
-        above = sum(c.is_above_baseline for c in comparisons)
-        print(f"{above:6} {above / len(comparisons):6.1%}  above the published baseline's time")
+        above = [c for c in comparisons if c.is_above_baseline]
+        print(f"{len(above):6} {len(above) / len(comparisons):6.1%}  above the published baseline's time")
+        for unlike, count in Counter(c.unlike_ours or "is one to compare with" for c in above).most_common():
+            print(f"       {count:6}  of these the published kernel {unlike}")
     if headroom:
         below = [h for h in headroom if h.factor < 1]
         print(
@@ -115,7 +118,8 @@ def _as_json(
         "causes": dict(summary(comparisons)),
         "published": [
             {"problem": c.problem, "uuid": c.uuid, "ours_us": round(c.ours_us, 4), "official_us": c.official_us,
-             "baseline_us": c.baseline_us, "ratio": round(c.ratio, 3), "cause": c.cause}
+             "baseline_us": c.baseline_us, "ratio": round(c.ratio, 3), "cause": c.cause,
+             "unlike_ours": c.unlike_ours}
             for c in comparisons
         ],
         "recorded": [

@@ -22,6 +22,7 @@ from agentcore.bounds.facts import conclude
 from agentcore.bounds.masks import Mask
 from agentcore.bounds.operators import (
     CONSTANTS,
+    KEEPS,
     LINEAR,
     REAL_BYTES,
     ROUTING,
@@ -61,10 +62,11 @@ class DataDependent(RuntimeError):
 
 
 @dataclass(slots=True)
-class _Store:
-    """One storage: its present content, and how often it was written."""
+class Store:
+    """One storage: its present content, the input whose memory it is, and how often it was written."""
 
     value: Value
+    source: str | None = None
     version: int = 0
 
 
@@ -73,7 +75,7 @@ class _Ref:
     """How a tensor shows a storage."""
 
     trace: Trace
-    store: _Store
+    store: Store
     steps: tuple[Step, ...]
     version: int
     value: Value
@@ -109,7 +111,7 @@ class Trace(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's is u
         """Follow ``tensor`` as input ``name``; ``known`` is its content where it is an index or a mask, ``sample`` one
         that was drawn for it."""
         value = self._new(tensor, from_input=True, source=name, known=known, sample=sample)
-        self._attach(tensor, _Store(value), (), value)
+        self._attach(tensor, Store(value, name), (), value)
 
     def content(self, tensor: torch.Tensor) -> torch.Tensor | None:
         """The tensor's content where it is known, else None."""
@@ -123,6 +125,11 @@ class Trace(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's is u
         """The present content of a tensor."""
         return self._value(tensor)
 
+    def storage(self, tensor: torch.Tensor) -> tuple[Store, tuple[Step, ...]]:
+        """The storage of a tensor, and the views that lead from it to what the tensor shows."""
+        ref = self._ref(tensor)
+        return ref.store, ref.steps
+
     # ---- tensors and their values
 
     def _new(self, tensor: torch.Tensor, **fields: Any) -> Value:
@@ -132,7 +139,7 @@ class Trace(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's is u
         self.values.append(value)
         return value
 
-    def _attach(self, tensor: torch.Tensor, store: _Store, steps: tuple[Step, ...], value: Value) -> None:
+    def _attach(self, tensor: torch.Tensor, store: Store, steps: tuple[Step, ...], value: Value) -> None:
         setattr(tensor, _ATTRIBUTE, _Ref(self, store, steps, store.version, value))
 
     def _ref(self, tensor: torch.Tensor) -> _Ref:
@@ -141,7 +148,7 @@ class Trace(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's is u
             # Not made under this mode: a constant of the reference's own.
             known = None if tensor.is_meta else tensor
             value = self._new(tensor, known=known)
-            self._attach(tensor, _Store(value), (), value)
+            self._attach(tensor, Store(value), (), value)
             ref = getattr(tensor, _ATTRIBUTE)
         return ref
 
@@ -214,7 +221,7 @@ class Trace(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's is u
             if isinstance(out, torch.Tensor):
                 made = Call(call.name, func, args, kwargs, out, index, self._value, self.policy)
                 value = self._record(operation, made, computed)
-                self._attach(out, _Store(value), (), value)
+                self._attach(out, Store(value), (), value)
         return result
 
     def _read(self, tensor: torch.Tensor) -> bool | int | float:
@@ -361,6 +368,8 @@ class Trace(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's is u
         if visible:
             result = call.func(*call.args, **call.kwargs)
         for target, draft, before in zip(targets, drafts, snapshot, strict=True):
+            if self.record and call.name in KEEPS and not call.argument("accumulate", False):
+                draft.before, draft.kept = before, next((e for v, e in draft.edges if v is before), None)
             if visible:
                 self._hold(draft, operation, target)
             elif computable and not self.real and len(targets) == 1:
@@ -428,6 +437,7 @@ class Trace(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's is u
         )  # fmt: skip
         if not whole.from_input:
             value.origin = part.origin
+        value.before, value.kept = whole, of_whole
         self.values.append(value)
         if part.known is None:
             whole.learn()

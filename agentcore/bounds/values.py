@@ -28,14 +28,15 @@ _NEGLIGIBLE = -1e4
 class Product:
     """Multiply-adds of one operation. ``flops`` gives two per multiply-add that the wanted outputs need.
 
-    ``depth``: how many terms make one element; ``terms``: all multiply-adds there are; ``outer``:
-    rows and columns, over the batch. ``skippable``: a batched
+    ``direct``: what it takes as the reference does it, zeros and all. ``depth``: how many terms make one element;
+    ``terms``: all multiply-adds there are; ``outer``: rows and columns, over the batch. ``skippable``: a batched
     product, of which a kernel may skip what a mask made from content leaves out. ``avoidable``: it only feeds another
     product, and the two may be taken in another order.
     """
 
     flops: Callable[[Mask], int]
     origin: str
+    direct: int
     skippable: bool = False
     avoidable: bool = False
     depth: int = 0
@@ -57,6 +58,7 @@ class Value:
     it may turn out zero or false. ``zero`` and ``excluded``: elements known to be zero, or so negative that a softmax
     ignores them; ``maybe_zero`` and ``maybe_excluded``: a mask made from content may make any of them so.
     ``chained``: the batched products it is a linear image of; ``entangled``: more than that of a product.
+    ``before``: what stood in its memory, of which ``kept`` says what is still there of given elements.
     """
 
     order: int
@@ -77,6 +79,8 @@ class Value:
     chained: tuple[Product, ...] = ()
     entangled: bool = False
     settled: bool = False
+    before: Value | None = None
+    kept: Callable[[Mask], Mask | None] | None = None
     looked_at: bool = False
 
     @property

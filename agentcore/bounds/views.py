@@ -86,7 +86,23 @@ class Step:
         if name == "unbind":
             dim = (args[0] if args else 0) % len(shape)
             return masks.placed(mask, shape, dim, lambda m: m.narrow(dim, self.result or 0, 1))
+        if name == "unfold":
+            return self._unfold_backward(mask)
         return self._by_address_backward(mask)
+
+    def _unfold_backward(self, mask: Mask) -> Mask | None:
+        dim = self.args[0] % len(self.in_shape)
+        small = masks.compact(mask)
+        windows = small.expand([n if d in (dim, small.dim() - 1) else small.shape[d] for d, n in enumerate(mask.shape)])
+        sizes = [n if d == dim else small.shape[d] for d, n in enumerate(self.in_shape)]
+        if max(math.prod(sizes), windows.numel()) > masks.LIMIT:
+            return None
+        made = torch.zeros(sizes, dtype=torch.bool)
+        # Windows overlap: written one place of all windows at a time, they do not.
+        shown = made.unfold(dim, *self.args[1:])
+        for place in range(windows.shape[-1]):
+            shown.select(-1, place).logical_or_(windows.select(-1, place))
+        return made.expand(self.in_shape)
 
     def _shown(self, mask: Mask) -> Mask:
         shown = self.apply(mask)
