@@ -1,4 +1,4 @@
-"""What the numbers say: current baselines, best attempts, running best and campaign summaries.
+"""What the numbers say: current baselines, best attempts and campaign summaries.
 
 Reads only. An attempt's *standing* evaluation on a hardware is its newest finished measurement (a rerun supersedes what
 came before, `infra_error` supersedes nothing). An improvement counts only beyond the noise of both measurements
@@ -10,14 +10,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
 
-from django.db.models import Count, F, OuterRef, QuerySet, Subquery
+from django.db.models import Count, F, OuterRef, QuerySet, Subquery, Window
+from django.db.models.functions import RowNumber
 
 from agentcore.bounds import score
-from agentcore.vocabulary import Change, Verdict
+from agentcore.vocabulary import Verdict
 from portal.attempts.models import Attempt
-from portal.evaluations import baselines, comparisons
+from portal.evaluations import baselines
 from portal.evaluations.models import Evaluation
 from portal.problems.models import Problem
 
@@ -100,76 +100,6 @@ def latest_evaluation(attempt: Attempt, hardware: str | None = None) -> Evaluati
 
 
 @dataclass(frozen=True, slots=True)
-class Point:
-    """One finished attempt in the history of a problem, in order of finishing."""
-
-    evaluation_id: int
-    commit: str
-    agent: str
-    subject: str
-    at: datetime
-    verdict: str
-    latency_us: float | None
-    speedup: float | None
-    sol_score: float | None
-    is_new_best: bool
-    best_sol_score: float | None
-    """The running best after this attempt; it moves only when an attempt improved beyond the noise."""
-    best_speedup: float | None
-
-
-def running_best(problem, language: str, hardware: str, *, campaign=None) -> list[Point]:
-    """The history of a problem in one language on one hardware, with the best so far at each point.
-
-    Evaluations that cannot be compared (another device model, harness, driver, …) have leaders of their own: each moves
-    only beyond the noise, and the best is the leader with the highest score.
-    """
-    wanted = {"language": language, "kind": Attempt.Kind.AGENT} | ({"campaign": campaign} if campaign else {})
-    evaluations = comparisons.ready(
-        standing_evaluations(problem=problem, **wanted).filter(hardware=hardware).order_by("finished_at", "id")
-    )
-    points: list[Point] = []
-    leaders: list[Evaluation] = []
-    best: Evaluation | None = None
-    for evaluation in evaluations:
-        counts = (
-            evaluation.verdict == Verdict.PASSED.value
-            and evaluation.problem_digest == problem.digest
-            and evaluation.latency_geomean_us is not None
-        )
-        is_new_best = counts and _takes_a_lead(evaluation, leaders) and _is_above(evaluation, best)
-        if is_new_best:
-            best = evaluation
-        points.append(
-            Point(
-                evaluation.pk, evaluation.attempt.commit, evaluation.attempt.agent.name, evaluation.attempt.subject,
-                evaluation.finished_at or evaluation.queued_at, evaluation.verdict, evaluation.latency_geomean_us,
-                evaluation.speedup if counts else None, evaluation.sol_score if counts else None, is_new_best,
-                best.sol_score if best else None, best.speedup if best else None,
-            )
-        )
-    return points
-
-
-def _takes_a_lead(evaluation: Evaluation, leaders: list[Evaluation]) -> bool:
-    """Whether it improved on the leader it can be compared with, or is the first of its kind; ``leaders`` follow."""
-    for place, leader in enumerate(leaders):
-        change = comparisons.compare(evaluation, leader).change
-        if change is Change.IMPROVED:
-            leaders[place] = evaluation
-        if change is not Change.INCOMPARABLE:
-            return change is Change.IMPROVED
-    leaders.append(evaluation)
-    return True
-
-
-def _is_above(evaluation: Evaluation, best: Evaluation | None) -> bool:
-    if best is None or best.sol_score is None:
-        return True
-    return evaluation.sol_score is not None and evaluation.sol_score > best.sol_score
-
-
-@dataclass(frozen=True, slots=True)
 class ProblemStanding:
     """Where one problem of a campaign stands: its best attempt, if any passed."""
 
@@ -205,25 +135,25 @@ class CampaignSummary:
 
 def campaign_summary(campaign) -> CampaignSummary:
     """Best attempt per problem and the campaign's figures, from a fixed number of queries."""
-    problems = list(campaign.problems.order_by("name"))
-    standing = (
-        standing_evaluations(campaign=campaign, language=campaign.language, kind=Attempt.Kind.AGENT)
-        .filter(hardware=campaign.hardware)
-        .select_related("attempt__agent", "attempt__problem")
-        .defer("result")
-        .order_by(F("sol_score").asc(nulls_first=True), F("latency_geomean_us").desc(nulls_first=True), "-id")
+    problems = list(campaign.problems.order_by("name").defer("definition", "reference", "brief"))
+    ended = standing_evaluations(
+        campaign=campaign, language=campaign.language, kind=Attempt.Kind.AGENT
+    ).filter(hardware=campaign.hardware, verdict=Verdict.PASSED.value, latency_geomean_us__isnull=False)
+    passed = dict(ended.order_by().values_list("attempt__problem").annotate(n=Count("id")))
+    leading = (
+        ended.filter(problem_digest=F("attempt__problem__digest"))
+        .annotate(place=Window(
+            RowNumber(), partition_by=[F("attempt__problem_id")],
+            order_by=[F("sol_score").desc(nulls_last=True), F("latency_geomean_us").asc(), F("id").asc()],
+        ))
+        .filter(place=1).select_related("attempt__agent", "attempt__problem")
+        .defer("result", "attempt__body", "attempt__hypothesis", "attempt__problem__definition",
+               "attempt__problem__reference", "attempt__problem__brief")
     )
-    best: dict[int, Evaluation] = {}
-    passed: dict[int, int] = {}
-    for evaluation in standing:
-        problem = evaluation.attempt.problem
-        if evaluation.verdict == Verdict.PASSED.value and evaluation.latency_geomean_us is not None:
-            passed[problem.pk] = passed.get(problem.pk, 0) + 1
-            if evaluation.problem_digest == problem.digest:
-                best[problem.pk] = evaluation
-    attempts: dict[int, int] = {}
-    for problem_id in campaign.attempts.filter(kind=Attempt.Kind.AGENT).values_list("problem_id", flat=True):
-        attempts[problem_id] = attempts.get(problem_id, 0) + 1
+    best = {evaluation.attempt.problem_id: evaluation for evaluation in leading}
+    attempts = dict(
+        campaign.attempts.filter(kind=Attempt.Kind.AGENT).order_by().values_list("problem_id").annotate(n=Count("id"))
+    )
     rows = tuple(
         ProblemStanding(problem, attempts.get(problem.pk, 0), passed.get(problem.pk, 0), best.get(problem.pk))
         for problem in problems

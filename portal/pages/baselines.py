@@ -21,6 +21,7 @@ from portal.pages.tables import Column, Table
 from portal.problems.models import Problem
 
 RULES_SHOWN = 3
+ROWS_SHOWN = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +108,7 @@ def workloads_table(problem: Problem, hardware: str, verified: Sequence[Verified
     columns += [_time_column(each, times[each.evaluation.pk], verified) for each in verified]
     return Table(
         "baseline_workloads", f"T_b per workload on {hardware}", columns,
-        sorted(found.values(), key=lambda row: row.index), caption_hidden=True,
+        sorted(found.values(), key=lambda row: row.index), caption_hidden=True, at_most=ROWS_SHOWN,
         empty=f"No baseline is verified on {hardware}: attempts have times there, but no scores yet.",
     )
 

@@ -14,13 +14,15 @@ from typing import Any
 
 from django.urls import reverse
 
+from portal.evaluations.history import Point
 from portal.evaluations.models import WorkloadResult
-from portal.evaluations.scores import Point
 from portal.pages import formatting, tables, text
 from portal.pages.tables import Column, Table
 from portal.pages.verdicts import VERDICTS, look
 
 HISTORY_ROWS = 200
+HISTORY_POINTS = 1_500
+WORKLOADS_DRAWN = 60
 ROWS_OF_PROBLEMS = 40  # more problems than this are drawn as a curve over their rank
 NO_SCORE = -0.06  # where attempts without a score stand, below the axis of scores
 
@@ -110,7 +112,7 @@ class Mark:
 
 
 def marks(points: Sequence[Point]) -> list[Mark]:
-    """Number the points of ``scores.running_best`` and say which improved."""
+    """Number the points of ``history.running_best`` and say which improved."""
     result = []
     for number, point in enumerate(points, start=1):
         better = (
@@ -124,7 +126,10 @@ def marks(points: Sequence[Point]) -> list[Mark]:
 def score_history(history: Sequence[Mark]) -> Chart:
     """SOL score over attempts: a marker per attempt in the shape of its verdict, and the running best as a step."""
     traces: list[dict[str, Any]] = []
-    led = [mark for mark in history if mark.point.best_sol_score is not None]
+    led = [mark for before, mark in zip([None, *history], history, strict=False)
+           if mark.point.best_sol_score is not None
+           and (before is None or before.point.best_sol_score != mark.point.best_sol_score)]
+    drawn = [mark for mark in history if mark.improvement == "new best" or mark.number > len(history) - HISTORY_POINTS]
     if led:
         best = [mark.point.best_sol_score for mark in led]
         traces.append({
@@ -133,7 +138,7 @@ def score_history(history: Sequence[Mark]) -> Chart:
             "line": {"shape": "hv", "color": "var(--accent)", "width": 2}, "hoverinfo": "skip",
         })
     for verdict, shown in VERDICTS.items():
-        group = [mark for mark in history if mark.point.verdict == verdict]
+        group = [mark for mark in drawn if mark.point.verdict == verdict]
         if not group:
             continue
         leading = [mark.improvement == "new best" for mark in group]
@@ -164,6 +169,8 @@ def score_history(history: Sequence[Mark]) -> Chart:
     best_score = history[-1].point.best_sol_score if history else None
     counted = formatting.counted(len(history), "attempt")
     summary = f"{counted}, {passed:,} passed; best beyond noise S = {formatting.score(best_score)}."
+    if len(drawn) < len(history):
+        summary += f" Drawn are all that improved and the newest {HISTORY_POINTS:,}."
     return Chart("score-history", "SOL score over attempts", summary, {"data": traces, "layout": layout},
                  history_table(history))
 
@@ -211,7 +218,8 @@ def faster_than_baseline(rows: Iterable[WorkloadResult]) -> tuple[int, int]:
 
 def workload_latency(rows: Iterable[WorkloadResult], workload_table: Table, *, twin: str = "") -> Chart:
     """Per workload, on a log axis: the bound, the baseline and the attempt with its interval."""
-    rows = [row for row in rows if row.latency_us or row.baseline_us or row.t_sol_us]
+    known = [row for row in rows if row.latency_us or row.baseline_us or row.t_sol_us]
+    rows = known[:WORKLOADS_DRAWN]
     names = [f"{row.index} · {formatting.axes(row.axes, limit=34)}" if row.axes else str(row.index) for row in rows]
     names = [f"{name} (held out)" if row.heldout else name for name, row in zip(names, rows, strict=True)]
     traces: list[dict[str, Any]] = []
@@ -253,8 +261,10 @@ def workload_latency(rows: Iterable[WorkloadResult], workload_table: Table, *, t
                "categoryorder": "array", "categoryarray": names, "tickfont": {"size": 11}},
         margin={"l": 8, "r": 16, "t": 12, "b": 44},
     )
-    faster, compared = faster_than_baseline(rows)
+    faster, compared = faster_than_baseline(known)
     summary = f"Faster than the baseline on {faster} of {formatting.counted(compared, 'workload')}." if compared else ""
+    if len(rows) < len(known):
+        summary += f" Drawn are the first {len(rows)} of {len(known):,}."
     return Chart("workload-latency", "Latency per workload", summary, {"data": traces, "layout": layout},
                  workload_table, height=110 + 26 * max(3, len(rows)), twin=twin or "The same as a table",
                  twin_open=bool(twin))

@@ -15,6 +15,8 @@ from agentcore.vocabulary import Change
 from portal.pages import formatting, tables, text
 from portal.pages.tables import Column, Table
 
+_ROWS = 100
+
 
 class _Limits(Protocol):
     @property
@@ -39,7 +41,7 @@ def workloads_table(comparison: Comparison) -> Table:
         Column("b_us", "B (µs)", lambda w: w.new_us, tables.microseconds, numeric=True, term="latency"),
         *_ratio_columns("A / B"),
     ]
-    return Table("comparison", "Per workload: above 1× B is faster", columns, comparison.workloads,
+    return Table("comparison", "Per workload: above 1× B is faster", columns, comparison.workloads, at_most=_ROWS,
                  empty="There is nothing to compare: both attempts need a passed evaluation with workloads in common.")
 
 
@@ -47,7 +49,7 @@ def paired_table(found: PairedComparison) -> Table:
     """An A/B comparison per workload, over its rounds."""
     columns = [*_workload_columns(), *_ratio_columns("old / new")]
     return Table("paired", f"Measured in turn, {len(found.rounds)} rounds: above 1× the new kernel is faster", columns,
-                 found.workloads, empty="No round in which both passed.")
+                 found.workloads, at_most=_ROWS, empty="No round in which both passed.")
 
 
 def rounds_table(found: PairedComparison) -> Table:

@@ -15,6 +15,7 @@ from agentcore.vocabulary import Verdict
 from portal.attempts.models import Attempt
 from portal.evaluations import scores
 from portal.evaluations.baselines import Verified, verified_baselines
+from portal.evaluations.history import running_best
 from portal.evaluations.models import Evaluation
 from portal.pages import baselines, bounds, charts, formatting, highlighting, listings, live, proofs, queries, tables
 from portal.pages.filters import ProblemFilter
@@ -24,6 +25,8 @@ from portal.pages.tables import Column, Table
 from portal.pages.verdicts import look
 from portal.problems.models import Problem, Workload
 from portal.solutions.models import Solution
+
+WORKLOADS_SHOWN = 100
 
 
 def problem_list(request: HttpRequest) -> HttpResponse:
@@ -122,7 +125,7 @@ def problem_detail(request: HttpRequest, name: str) -> HttpResponse:
         verified[track.hardware] = found = verified_baselines(problem, track.hardware)
         context |= _track_context(request, problem, track, shown, found)
     if not request.headers.get("HX-Request"):
-        context |= _definition_context(problem) | _baseline_context(request, problem, track, verified)
+        context |= _definition_context(request, problem) | _baseline_context(request, problem, track, verified)
         context["bounds"] = bounds.section(request, problem, track.hardware if track else "")
         shown += [context["workloads"], context["baselines"], context["baseline_workloads"]]
         shown += [context["bounds"].table] if context["bounds"].table else []
@@ -140,7 +143,7 @@ def _chosen_track(request: HttpRequest, tracks: list[Track]) -> Track | None:
 def _track_context(
     request: HttpRequest, problem: Problem, track: Track, shown: list[Table], verified: list[Verified]
 ) -> dict[str, Any]:
-    history = charts.marks(scores.running_best(problem, track.language, track.hardware))
+    history = charts.marks(running_best(problem, track.language, track.hardware))
     score_chart = charts.score_history(history)
     shown.append(score_chart.table)
     context: dict[str, Any] = {"history": history, "score_chart": score_chart if history else None}
@@ -219,10 +222,12 @@ def _stats(
     ]
 
 
-def _definition_context(problem: Problem) -> dict[str, Any]:
+def _definition_context(request: HttpRequest, problem: Problem) -> dict[str, Any]:
     counts = Workload.objects.filter(problem=problem, is_current=True)
     # Held-out workloads are counted, never listed: whoever optimises must not see their axes.
-    listed = list(counts.exclude(target=Workload.Target.HELDOUT))
+    listed = counts.exclude(target=Workload.Target.HELDOUT).order_by("target", "index")
+    page = tables.paginated(request, listed, WORKLOADS_SHOWN, "workloads_page")
+    page.object_list = list(page.object_list)
     definition = problem.definition if isinstance(problem.definition, dict) else {}
     columns = [
         Column("target", "target", lambda w: w.get_target_display()),
@@ -232,7 +237,7 @@ def _definition_context(problem: Problem) -> dict[str, Any]:
                lambda v, _: _tolerance(v), link=lambda _: f"{reverse('glossary')}#tolerance", term="tolerance"),
         Column("uuid", "uuid", lambda w: w.uuid, tables.code),
     ]
-    if any(w.official_sol_us is not None or w.official_baseline_us is not None for w in listed):
+    if problem.official_source or any(w.official_sol_us is not None for w in page.object_list):
         columns[3:3] = [
             Column("official_sol_us", "official T_SOL (µs)", lambda w: w.official_sol_us, tables.microseconds,
                    numeric=True, term="official"),
@@ -246,8 +251,10 @@ def _definition_context(problem: Problem) -> dict[str, Any]:
             json.dumps({k: v for k, v in definition.items() if k != "reference"}, indent=2, ensure_ascii=False),
             "definition.json"),
         "signature": _signature(definition),
-        "workloads": Table("workloads", "Workloads", columns, listed, caption_hidden=True,
-                           empty="This problem has no workloads."),
+        "workloads": Table(
+            "workloads", "Workloads", columns, listed, caption_hidden=True, page=page, page_key="workloads_page",
+            query=request.GET, empty="This problem has no workloads.",
+        ),
         "heldout": counts.filter(target=Workload.Target.HELDOUT).count(),
     }
 

@@ -11,6 +11,8 @@ from django.utils import timezone
 from portal.attempts.models import Attempt
 from portal.evaluations.models import Evaluation, WorkloadResult
 from portal.events.models import Event
+from portal.pages import charts
+from portal.problems.models import BoundCount, WorkloadBound
 from tests.portal import factories as make
 from tests.portal.pages.test_live import poll_address
 
@@ -54,7 +56,7 @@ def crowded(yard):
 
 def test_list_pages_stay_within_their_queries(client: Client, crowded, django_assert_max_num_queries) -> None:
     for address, most in (
-        ("/", 14), ("/campaigns/", 2), ("/problems/", 6), ("/problems/rmsnorm_h4096/", 24), ("/attempts/", 9),
+        ("/", 14), ("/campaigns/", 2), ("/problems/", 6), ("/problems/rmsnorm_h4096/", 26), ("/attempts/", 9),
         ("/attempts/?verdict=passed&agent=atlas&q=try&sort=-speedup", 10), ("/solutions/", 4), ("/fleet/", 5),
         ("/events/", 6),
     ):
@@ -78,3 +80,47 @@ def test_a_poll_that_finds_nothing_new_costs_next_to_nothing(
         query = poll_address(client.get(address).content.decode())
         with django_assert_max_num_queries(most):
             assert client.get(address + str(query), headers={"HX-Request": "true"}).status_code == 204
+
+
+WORKLOADS = 800
+
+
+@pytest.fixture
+def wide(yard):
+    """A problem with many workloads, each measured for a baseline and an attempt and bounded on every GPU."""
+    problem = make.make_problem("wide", workloads=WORKLOADS)
+    yard.campaign.problems.add(problem)
+    make.make_baseline(problem, latencies=[60.0] * WORKLOADS)
+    attempt = make.make_attempt(problem, yard.agent, campaign=yard.campaign)
+    yard.wide = make.make_evaluation(attempt, result=make.make_result(attempt, latencies=[30.0] * WORKLOADS))
+    now = timezone.now()
+    BoundCount.objects.create(problem=problem, digest=problem.digest, harness_version="4", state="done", asked_at=now)
+    WorkloadBound.objects.bulk_create(
+        WorkloadBound(workload=workload, hardware=hardware, t_sol_us=5, record={"assumptions": ["<b>x</b>"]})
+        for workload in problem.workloads.all()
+        for hardware in (("cpu",) if workload.target == "cpu" else ("b200", "h200", "h100"))
+    )
+    return yard
+
+
+def test_pages_over_very_many_workloads_show_some_and_export_all(
+    client: Client, wide, django_assert_max_num_queries
+) -> None:
+    problem, attempt = wide.wide.attempt.problem.get_absolute_url(), wide.wide.attempt.get_absolute_url()
+    for address, most in ((problem, 26), (attempt, 20), (wide.wide.get_absolute_url(), 12)):
+        with django_assert_max_num_queries(most, info=address):
+            page = client.get(address).content
+        assert len(page) < 400_000, address
+    first = client.get(problem).content.decode()
+    assert "Drawn are the first 60 of 800." in first and "&lt;b&gt;x&lt;/b&gt;" in first
+    second = client.get(f"{problem}?bounds=h200&bounds_page=2").content.decode()
+    assert "bounds_page=3" in second and "#table-t_sol" in second
+    for table, rows in (("t_sol", WORKLOADS), ("workloads", 2 * WORKLOADS), ("baseline_workloads", WORKLOADS)):
+        assert len(client.get(f"{problem}?format=json&table={table}").json()["rows"]) == rows
+
+
+def test_a_long_history_draws_what_improved_and_the_newest(client: Client, crowded, monkeypatch) -> None:
+    monkeypatch.setattr(charts, "HISTORY_POINTS", 100)
+    page = client.get("/problems/rmsnorm_h4096/").content.decode()
+    assert "Drawn are all that improved and the newest 100." in page
+    assert len(page) < 400_000
