@@ -128,10 +128,12 @@ def _changes(case: Case, higher: bool) -> Iterator[tuple[str, float]]:
         halved = {n: size / 2 if n in wide and specs[n][1] == 4 else size for n, size in moved.items()}
         yield "official counts 4-byte tensors at 2 bytes per element", with_products(memory(halved))
     yield "official counts every tensor at 2 bytes per element", with_products(memory(at_two_bytes(moved)))
+    outputs = {n: size for n, size in moved.items() if n in work.output_bytes}
+    yield "official counts outputs at 2 bytes per element", with_products(memory(moved | at_two_bytes(outputs)))
     if work.unmoved_bytes:
         yield IN_PLACE, with_products(memory(moved) - work.unmoved_bytes / rates["memory"] * 1e6)
-    if not higher:
-        yield from _products_in_full(case, memory(moved))
+    for what, us in (("", memory(moved)), (", tensors at 2 bytes", memory(at_two_bytes(moved)))):
+        yield from ((text + what, total_us) for text, total_us in _products_in_full(case, us))
     if flops:
         for unit in filter(rates.__contains__, _UNITS):
             us = flops / rates[unit] * 1e6
@@ -139,6 +141,11 @@ def _changes(case: Case, higher: bool) -> Iterator[tuple[str, float]]:
             yield what, max(us, memory(moved))
             yield f"{what}, tensors at 2 bytes", max(us, memory(at_two_bytes(moved)))
     if not higher:
+        if sum(work.direct_flops.values()) > flops:
+            return
+        for sizes in (moved, at_two_bytes(moved)):
+            for extra in _intermediates(work, sizes):
+                yield "official counts intermediate results as well", with_products(memory(sizes | {"": extra}))
         return
     yield "official counts the bytes alone", memory(moved)
     yield from ((text, with_products(memory(sizes))) for text, sizes in _fewer_tensors(case, moved))
@@ -155,6 +162,13 @@ def _products_in_full(case: Case, memory_us: float) -> Iterator[tuple[str, float
     rates = _rates(case)
     for unit in filter(rates.__contains__, _UNITS):
         yield f"{IN_FULL}, at the {unit} rate", max(total / rates[unit] * 1e6, memory_us)
+
+
+def _intermediates(work: Work, sizes: Mapping[str, float]) -> Iterator[float]:
+    """Bytes of a result that is written, or also read once or twice: of a tensor's size, or the largest product's."""
+    largest = {max(sizes[n] for n in side) for side in (work.input_bytes, work.output_bytes) if side}
+    for size in (*sorted(largest), 2.0 * work.largest_result):
+        yield from (times * size for times in (1, 2, 3))
 
 
 def _fewer_tensors(case: Case, moved: Sizes) -> Iterator[tuple[str, Sizes]]:

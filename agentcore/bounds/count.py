@@ -45,7 +45,8 @@ class Work:
     """What any kernel for this workload has to do. Bytes by tensor name, FLOPs by origin of the operands.
 
     For comparisons: ``unmoved_bytes`` is how many of these bytes a kernel need not move that may return views or write
-    into its inputs, ``direct_flops`` what the products take as the reference does them.
+    into its inputs, ``direct_flops`` what the products take as the reference does them, ``largest_result`` the elements
+    of the largest result of a product.
     """
 
     flops: dict[str, int]
@@ -54,6 +55,7 @@ class Work:
     notes: tuple[str, ...] = field(default=())
     unmoved_bytes: int = 0
     direct_flops: dict[str, int] = field(default_factory=dict)
+    largest_result: int = 0
 
 
 _needs_content = (DataDependent, DataDependentOutputException, DynamicOutputShapeException)
@@ -270,7 +272,7 @@ def _work(
             notes.append(f"{name} is written to memory of its own, though the reference returns a view or its input")
             unmoved += part
     unmoved = min(unmoved, sum(read.values()) + sum(written.values()))
-    return Work(found.flops, read, written, tuple(notes), unmoved, found.direct_flops)
+    return Work(found.flops, read, written, tuple(notes), unmoved, found.direct_flops, found.largest_result)
 
 
 def _least(works: list[Work]) -> Work:
@@ -293,6 +295,7 @@ def _least(works: list[Work]) -> Work:
         (*lines, note),
         max(work.unmoved_bytes for work in works),
         works[0].direct_flops,
+        works[0].largest_result,
     )
 
 

@@ -15,12 +15,13 @@ from agentcore.bounds.values import Policy, Value
 class Needed:
     """``elements`` of each input by name, ``flops`` by origin, and whether masked products were left out.
 
-    ``direct_flops``: of the same products, as the reference does them.
+    ``direct_flops``: of the same products, as the reference does them; ``largest_result``: elements of the largest.
     """
 
     elements: dict[str, int] = field(default_factory=dict)
     flops: dict[str, int] = field(default_factory=dict)
     direct_flops: dict[str, int] = field(default_factory=dict)
+    largest_result: int = 0
     skipped: bool = False
     reordered: bool = False
 
@@ -84,6 +85,7 @@ def _follow(outputs: list[Value], found: Needed) -> dict[str, int]:
         product = value.product
         if product is not None:
             found.direct_flops[product.origin] = found.direct_flops.get(product.origin, 0) + product.direct
+            found.largest_result = max(found.largest_result, wanted.numel())
         if product is not None and product.avoidable:
             found.reordered = True
         elif product is not None:

@@ -31,7 +31,7 @@ FEWER_BYTES = "official counts fewer bytes than the tensors have at 2 bytes per 
         ("float32", lambda us: us / 2 + 0.4, "official counts 4-byte tensors at 2 bytes per element"),
         ("bfloat16", lambda us: us / 2 + 0.4, "official leaves out one input"),
         ("bfloat16", lambda us: us / 9 + 0.4, FEWER_BYTES),
-        ("float32", lambda us: us * 0.8 + 0.4, "ours is higher, not explained"),
+        ("float32", lambda us: us * 0.86 + 0.4, "ours is higher, not explained"),
         ("bfloat16", lambda us: us * 9 + 0.4, "ours is lower, not explained"),
     ],
 )
@@ -93,6 +93,19 @@ def test_a_published_bound_without_weights_or_with_one_output_of_several_is_name
     rows = (1 << 18) * 64 * 2
     assert compared(problem, 2 * rows / rate + 0.4).cause == "official leaves out one input"
     assert compared(problem, 3 * rows / rate + 0.4).cause.startswith("official leaves out the weights and counts an")
+
+
+def test_intermediate_results_and_outputs_at_half_their_size_are_named(make_problem: Any) -> None:
+    problem = make_problem(
+        "return F.rms_norm(x, (64,)) @ w", {"x": "bfloat16 m 64", "w": "bfloat16 64 64"}, {"y": "bfloat16 m 64"},
+        [{"m": 1 << 18}],
+    )  # fmt: skip
+    rows = (1 << 18) * 64 * 2 / rate_table(B200).rates()["memory"].value * 1e6
+    for more in (1, 2, 3):
+        found = compared(problem, (2 + more) * rows + 0.4)
+        assert found.cause == "official counts intermediate results as well"
+    problem = make_problem("return x.repeat(1, 4)", {"x": "float32 m 64"}, {"y": "float32 m 256"}, [{"m": 1 << 18}])
+    assert compared(problem, (2 + 4) * rows + 0.4).cause == "official counts outputs at 2 bytes per element"
 
 
 def test_the_constant_is_that_of_the_problem(make_problem: Any) -> None:
