@@ -28,14 +28,15 @@ QUIET = (
     "official/test_judging.py",
     "portal/devices/test_selftests.py",
     "portal/evaluations/test_cluster.py",
+    "portal/evaluations/test_failures.py",
     "portal/evaluations/test_hosts.py",
     "portal/evaluations/test_real_comparison.py",
     "quickstart",
 )
 """What runs the judge for real, or measures this machine: a second busy test would show in its figures."""
 LONGEST = (
+    "hacks/test_by_answer.py",
     "suite/test_cuda_logic.py",
-    "portal/evaluations/test_failures.py",
     "suite/test_cuda_builds.py",
     "hacks/test_cuda_compiles.py",
     "agents/test_tuner.py",

@@ -7,7 +7,6 @@ differs little from case to case.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -22,18 +21,12 @@ from agentcore.build.source import read_source
 from agentcore.build.toolchain import ToolMissing, find_tool
 from agentcore.problems import load_problem
 from agentcore.sandbox import find_sandbox
-from agentcore.selftest.canary import Canary, planted
+from agentcore.selftest.canary import Canary
 from agentcore.selftest.corpus import Case, default_root, discover
 from agentcore.selftest.outcome import kernel_directory
 from agentcore.vocabulary import HardwareName, Language, Verdict
 
 CASES = [case for case in discover(default_root()) if case.language is Language.CUDA]
-
-
-@pytest.fixture(scope="module")
-def canary() -> Iterator[Canary]:
-    with planted() as bait:
-        yield bait
 
 
 @pytest.mark.slow

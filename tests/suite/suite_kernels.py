@@ -31,6 +31,8 @@ CPP_NAMES = tuple(name for name in PROBLEMS if (KERNELS / name / "cpp").is_dir()
 CUDA_NAMES = tuple(name for name in PROBLEMS if (KERNELS / name / "cuda").is_dir())
 """Those with a starting kernel in the language."""
 _EMULATOR = Path(__file__).with_name("emulator")
+# Unique symbols would be shared by all emulated kernels of a process, and with them their shared memory.
+_EMULATED = ("-O1", "-std=c++20", "-fPIC", "-pthread", "-fno-gnu-unique", "-w")
 _copies = itertools.count()
 Settings = Mapping[str, str]
 
@@ -92,14 +94,26 @@ def emulate_kernel(name: str, settings: Settings, place: Path) -> ctypes.CDLL:
         tree.mkdir(parents=True, exist_ok=True)
         for file, text in files.items():
             (tree / file).write_text(text)
-        # Unique symbols would be shared by all emulated kernels of a process, and with them their shared memory.
-        command = ["g++", "-O1", "-std=c++20", "-shared", "-fPIC", "-pthread", "-fno-gnu-unique", "-w"]
-        command += ["-fmax-errors=5", "-I.", f"-I{_EMULATOR / 'include'}", "-x", "c++", "kernel.cu", "entry.cu"]
-        done = subprocess.run([*command, "-o", library.name], cwd=tree, capture_output=True, text=True)
+        # One translation unit: the headers take longer than the kernel.
+        (tree / "whole.cpp").write_text('#include "kernel.cu"\n#include "entry.cu"\n')
+        command = ["g++", *_EMULATED, "-shared", "-fmax-errors=5", "-I.", f"-I{_EMULATOR / 'include'}"]
+        command += ["-include", str(_precompiled_emulator(place)), "whole.cpp", "-o", library.name]
+        done = subprocess.run(command, cwd=tree, capture_output=True, text=True)
         assert done.returncode == 0, done.stderr[:4000]
     # A copy, so that what the kernel remembers about its device begins anew.
     own = shutil.copy(library, tree / f"kernel{next(_copies)}.so")
     return ctypes.CDLL(str(own))
+
+
+def _precompiled_emulator(place: Path) -> Path:
+    """The emulator's header below ``place``, with its precompiled form, which g++ takes instead, beside it."""
+    header = place / "emulator.h"
+    if not header.is_file():
+        header.write_text(f'#include "{_EMULATOR / "emulator.h"}"\n')
+        command = ["g++", *_EMULATED, "-x", "c++-header", str(header), "-o", f"{header}.gch"]
+        done = subprocess.run(command, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr[:4000]
+    return header
 
 
 def mismatches(name: str, library: ctypes.CDLL, workload: Workload, seed: int = 1) -> dict[str, float]:

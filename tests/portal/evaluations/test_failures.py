@@ -109,7 +109,9 @@ def test_a_judge_that_is_killed_has_its_row_judged_again(machine: Worker) -> Non
 
 
 def test_a_judge_that_never_answers_is_ended_and_its_row_is_not_lost(machine: Worker, settings) -> None:
-    settings.EVALUATION_DEADLINE_S = 25
+    pushed(honest=KERNEL)
+    assert judged(machine)["honest"].verdict == "passed"  # from here on the judge is up
+    settings.EVALUATION_DEADLINE_S = 10
     settings.EVALUATION_MAX_CLAIMS = 1
     pushed(first=calling("usleep(1500000);"))
     stopped: list[int] = []
@@ -123,11 +125,11 @@ def test_a_judge_that_never_answers_is_ended_and_its_row_is_not_lost(machine: Wo
     stopper.start()
     machine.run(budget_s=100)
     stopper.join()
-    row = Evaluation.objects.get()
+    row = Evaluation.objects.get(attempt__slug="first")
     assert stopped and (row.state, row.verdict) == ("done", "infra_error")
     assert "deadline" in row.message and not Path(f"/proc/{stopped[0]}").exists()
     settings.EVALUATION_DEADLINE_S, settings.EVALUATION_MAX_CLAIMS = 200, 3
-    pushed(second=KERNEL)
+    pushed(second=KERNEL + "// not the kernel that was judged before\n")
     assert judged(machine)["second"].verdict == "passed"
 
 
