@@ -100,11 +100,6 @@ def table(
         )
 
     columns = [
-        Column("new", "new kernel", lambda p: p.new, kernel, export=False),
-        Column("new_commit", "new", lambda p: p.new.commit, visible=False),
-        Column("old", "old kernel", lambda p: p.old, kernel, export=False),
-        Column("old_commit", "old", lambda p: p.old.commit if p.old else None, visible=False),
-        Column("hardware", "hardware", lambda p: p.evaluation.hardware, visible=with_hardware),
         Column("change", "the new one is", lambda p: p.change, tables.badge, term="ab"),
         Column("ratio", "times as fast", lambda p: p.ratio,
                lambda v, _: f"{formatting.significant(v, 4)}×" if v else formatting.NOTHING, numeric=True,
@@ -113,6 +108,11 @@ def table(
         Column("high", "to", lambda p: p.high, visible=False),
         Column("interval", "interval", lambda p: versus.interval(p), lambda v, _: v, numeric=True, term="interval",
                css="soft nowrap", export=False),
+        Column("new", "new kernel", lambda p: p.new, kernel, export=False),
+        Column("new_commit", "new", lambda p: p.new.commit, visible=False),
+        Column("old", "old kernel", lambda p: p.old, kernel, export=False),
+        Column("old_commit", "old", lambda p: p.old.commit if p.old else None, visible=False),
+        Column("hardware", "hardware", lambda p: p.evaluation.hardware, visible=with_hardware),
         Column("evaluation", "comparison", lambda p: p.evaluation.pk, lambda v, _: f"#{v}",
                link=lambda p: p.evaluation.get_absolute_url()),
         Column("finished_at", "finished (UTC)", lambda p: p.evaluation.finished_at, css="nowrap"),
