@@ -35,6 +35,8 @@ _LIMITS = Limits(
 )
 _MULTIPROCESSORS = {HardwareName.B200: 148, HardwareName.H200: 132, HardwareName.H100: 132}
 """Of the SXM boards (NVIDIA's datasheets): what a persistent kernel sizes its grid by."""
+_SHARED_BYTES = 227 << 10
+"""Most shared memory of a block, on each of them (CUDA C++ Programming Guide, compute capabilities 9.0 and 10.0)."""
 _DYNAMIC = re.compile(r"^launched with (\d+) bytes of dynamic shared memory: (\S+)$", re.M)
 
 
@@ -51,7 +53,10 @@ def compile_cute(
     except SourceError as error:
         return Build(BuildReport(ok=False, language=Language.CUTE, log=str(error), sandbox=sandbox.kind), None)
     calls = [_arguments(problem, workload) for workload in problem.workloads_for(hardware)]
-    device = {"arch": hardware.arch, "name": f"NVIDIA {hardware.upper()}", "sms": _MULTIPROCESSORS[hardware]}
+    device = {
+        "arch": hardware.arch, "name": f"NVIDIA {hardware.upper()}", "sms": _MULTIPROCESSORS[hardware],
+        "shared_bytes": _SHARED_BYTES,
+    }
     main = _MAIN.read_text()
     cache, key = BuildCache(cache_dir), _key(files, calls, device, main, version)
     if cached := cache.get(key):

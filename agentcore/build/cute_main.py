@@ -1,8 +1,8 @@
 """Runs in a sandbox without a GPU: calls a CuTe DSL kernel's ``run`` so that all is compiled and nothing launched.
 
 Reads ``{"path": …, "calls": [[argument, …], …], "device": …}`` from stdin. An argument is ``{"shape": […], "dtype":
-…}``, made as an uninitialised tensor on the CPU, or ``{"value": …}``; the device is ``{"arch", "name", "sms"}`` of the
-GPU compiled for. The candidate shares this process: what it prints is its claim.
+…}``, made as an uninitialised tensor on the CPU, or ``{"value": …}``; the device is ``{"arch", "name", "sms",
+"shared_bytes"}`` of the GPU compiled for. The candidate shares this process: what it prints is its claim.
 """
 
 from __future__ import annotations
@@ -35,11 +35,10 @@ def _stand_in_for(device: dict[str, Any]) -> None:
     import cutlass.utils  # type: ignore[import-not-found]
     import torch
     from cutlass.base_dsl.jit_executor import JitCompiledFunction  # type: ignore[import-not-found]
-    from cutlass.cutlass_dsl import SMEM_CAPACITY_MAP  # type: ignore[import-not-found]
     from torch.overrides import TorchFunctionMode
 
     number = device["arch"][3:].rstrip("a")
-    major, minor, most = int(number[:-1]), int(number[-1]), SMEM_CAPACITY_MAP[f"sm_{number}"]
+    major, minor, most = int(number[:-1]), int(number[-1]), device["shared_bytes"]
     properties = SimpleNamespace(
         name=device["name"], major=major, minor=minor, multi_processor_count=device["sms"], warp_size=32,
         shared_memory_per_block_optin=most, max_threads_per_multi_processor=2048, regs_per_multiprocessor=65536,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 from functools import cache
 from importlib import metadata
 
@@ -14,8 +15,15 @@ _NEEDED = {
 }
 
 
+_LEAST = {Language.CUTE: (4, 8)}
+"""As in pyproject.toml: earlier versions want a driver to compile, or do not say what a kernel uses."""
+
+
 class FrameworkMissing(RuntimeError):
-    """A language's package is not installed on this host; the message says what to install. No fault of a kernel."""
+    """A language's package is not installed on this host, or is too old; the message says what to install.
+
+    No fault of a kernel.
+    """
 
 
 @cache
@@ -28,8 +36,13 @@ def framework_version(language: Language) -> str:
         return ""
     package, remedy = _NEEDED[language]
     try:
-        return f"{package} {metadata.version(package)}"
+        version = metadata.version(package)
     except metadata.PackageNotFoundError:
         if language is Language.TRITON and importlib.util.find_spec("triton") is not None:
             return "triton"  # some builds of torch bring it under a package name of their own
         raise FrameworkMissing(f"{language} kernels need {package}, which this host lacks; {remedy}") from None
+    least = _LEAST.get(language, ())
+    if tuple(int(part) for part in re.findall(r"\d+", version)[:2]) < least:
+        wanted = ".".join(map(str, least))
+        raise FrameworkMissing(f"{language} kernels need {package} {wanted}, and this host has {version}; {remedy}")
+    return f"{package} {version}"

@@ -249,6 +249,9 @@ class Block:
         if source == "f32" and "bf16" in to and "rn" in opcode:
             halves = [_bfloat16(self._value(operand, "b32")) for operand in operands]
             return halves[0] if to == "bf16" else (halves[0].astype(np.uint32) << 16) | halves[1]
+        if (to, source) == ("f32", "f32") and opcode[1] in ("sat", "f32"):
+            value = self._value(operands[0], "f32")
+            return np.clip(np.nan_to_num(value, nan=0.0), 0, 1).astype(np.float32) if "sat" in opcode else value
         if to in _TYPES and source in _TYPES and "f32" not in (to, source):
             return self._value(operands[0], source).astype(_TYPES[to])
         raise PtxError("a conversion that is not known here")
