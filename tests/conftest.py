@@ -25,7 +25,6 @@ QUIET = (
     "hacks/test_hacks.py",
     "hacks/test_selftest.py",
     "judge",
-    "official/test_judging.py",
     "portal/devices/test_selftests.py",
     "portal/evaluations/test_cluster.py",
     "portal/evaluations/test_failures.py",
@@ -36,6 +35,7 @@ QUIET = (
 """What runs the judge for real, or measures this machine: a second busy test would show in its figures."""
 LONGEST = (
     "hacks/test_by_answer.py",
+    "official/test_judging.py",
     "suite/test_cuda_logic.py",
     "suite/test_cuda_builds.py",
     "hacks/test_cuda_compiles.py",

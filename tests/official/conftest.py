@@ -10,6 +10,11 @@ from typing import Any
 import pytest
 
 from agentcore.cli import main
+from agentcore.official import read_solution
+from agentcore.official.extension import build_extension
+from agentcore.problems import load_problem
+from agentcore.sandbox import Sandbox
+from agentcore.vocabulary import HardwareName
 from tests.judge.conftest import DOUBLE, bench, cache_dir, cpu_judge, sandbox, workload, write_problem
 
 __all__ = ["bench", "cache_dir", "cpu_judge", "sandbox"]  # the judge's own fixtures
@@ -87,6 +92,23 @@ def written(tmp_path: Path) -> Callable[[Any], Path]:
 
 
 @pytest.fixture
+def built(problem_dir: Path, cache_dir: Path, sandbox: Sandbox) -> Callable[..., Path]:
+    """Builds the C++ solution at a path for the CPU, where a judge will find it; returns the path.
+
+    Torch's headers take long to compile, and a judge holds this host's CPU while it compiles for it.
+    """
+
+    def build(path: Path, problem: Path = problem_dir) -> Path:
+        build_extension(
+            read_solution(path), load_problem(problem).definition, HardwareName.CPU, cache_dir=cache_dir / "builds",
+            sandbox=sandbox,
+        )
+        return path
+
+    return build
+
+
+@pytest.fixture
 def judged(
     problem_dir: Path, cache_dir: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> Callable[..., tuple[int, dict[str, Any], str]]:
@@ -94,7 +116,7 @@ def judged(
 
     def run(path: Path, *more: str, problem: Path = problem_dir) -> tuple[int, dict[str, Any], str]:
         out = tmp_path / "result.json"
-        for _ in range(4):
+        for _ in range(8):
             out.unlink(missing_ok=True)
             code = main([
                 "judge", str(problem), str(path), "--baseline", "none", "--quick", "--cache-dir", str(cache_dir),

@@ -5,15 +5,19 @@ from __future__ import annotations
 import json
 import os
 import re
+import runpy
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from agentcore.cli import main
-from agentcore.official import SolutionError
+from agentcore.official import OfficialSolution, SolutionError
 from agentcore.official.candidate import candidate
+from agentcore.official.staging import staged
 from agentcore.problems import load_problem
 from tests.judge.conftest import DOUBLE, workload, write_problem
 from tests.official.conftest import RETURNING, WRITING, extension, solution
@@ -48,30 +52,45 @@ TWO_OUTPUTS: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("returned", [
-    "sign, total", "[sign, total]", "{'total': total, 'sign': sign, 'more': 1}", "(sign, float(total))",
-])
 def test_several_outputs_may_be_returned_by_position_or_by_name(
-    judged: Judged, written: Written, tmp_path: Path, returned: str
+    judged: Judged, written: Written, tmp_path: Path
 ) -> None:
+    """Each way in its turn: every call is verified."""
     problem = write_problem(tmp_path / "split", TWO_OUTPUTS, [workload()])
-    source = "import torch\ndef run(x):\n    sign, total = torch.sign(x).int(), x.double().sum().float()\n"
-    source += f"    return {returned}\n"
+    source = "import itertools\nimport torch\nways = itertools.cycle([\n    lambda sign, total: (sign, total),\n"
+    source += "    lambda sign, total: [sign, total],\n    lambda sign, total: (sign, float(total)),\n"
+    source += "    lambda sign, total: {'total': total, 'sign': sign, 'more': 1},\n])\n"
+    source += "def run(x):\n    return next(ways)(torch.sign(x).int(), x.double().sum().float())\n"
     code, _, said = judged(written(solution(source, definition="split")), problem=problem)
     assert code == 0, said
 
 
-@pytest.mark.parametrize(("returned", "said"), [
+WRONG = [
     ("(x * 2).double()", "returned torch.float64 [1000] for 'y'; the definition says torch.float32 [1000]"),
     ("(x * 2)[:, None]", "returned torch.float32 [1000, 1] for 'y'"),
     ("(x * 2)[:1]", "returned torch.float32 [1] for 'y'"),
     ("x * 2, x", "returned 2 values for 1 outputs"),
     ("{'z': x * 2}", "returned no y"),
-    ("None", "runtime_error"),
-])
+]
+
+
+@pytest.mark.parametrize(("returned", "said"), WRONG)
 def test_what_is_returned_must_be_what_the_definition_says(
-    judged: Judged, written: Written, returned: str, said: str
+    problem_dir: Path, monkeypatch: pytest.MonkeyPatch, returned: str, said: str
 ) -> None:
+    """As the runner does it: the adapter is loaded and called."""
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    made = OfficialSolution.model_validate(solution(f"def run(x):\n    return {returned}\n"))
+    with staged(made, load_problem(problem_dir).definition) as directory:
+        run = runpy.run_path(str(directory / "kernel.py"))["run"]
+    for name in [name for name in sys.modules if name.partition(".")[0] == "ky_sources"]:
+        del sys.modules[name]  # the next case has one of the same name
+    with pytest.raises(ValueError, match=re.escape(said)):
+        run(torch.ones(1000), torch.empty(1000))
+
+
+@pytest.mark.parametrize(("returned", "said"), [WRONG[0], ("None", "runtime_error")])
+def test_what_is_returned_wrongly_fails_the_call(judged: Judged, written: Written, returned: str, said: str) -> None:
     code, result, shown = judged(written(solution(f"def run(x):\n    return {returned}\n")))
     assert (code, result["verdict"]) == (1, "runtime_error")
     assert said in shown
@@ -109,9 +128,9 @@ def test_its_modules_find_each_other_whatever_their_names_and_run_only_in_the_sa
 
 @pytest.mark.slow
 def test_an_extension_with_torchs_binding_passes_and_is_built_once(
-    judged: Judged, written: Written, problem_dir: Path
+    judged: Judged, written: Written, built: Callable[..., Path]
 ) -> None:
-    file = written(extension())
+    file = built(written(extension()))
     code, result, said = judged(file)
     assert code == 0, said
     assert (result["language"], result["verdict"]) == ("cpp", "passed")
@@ -146,11 +165,13 @@ def test_an_extension_at_fault_is_told_why(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["rope_gqa_h32_kv8_d128", "cross_entropy_v128256"])
-def test_an_exported_kernel_passes_through_the_official_path(judged: Judged, tmp_path: Path, name: str) -> None:
+def test_an_exported_kernel_passes_through_the_official_path(
+    judged: Judged, built: Callable[..., Path], tmp_path: Path, name: str
+) -> None:
     problem, file = ROOT / "problems" / name, tmp_path / "exported.json"
     kernel = ROOT / "kernels_repo" / "kernels" / name / "cpp"
     assert main(["export-solution", str(kernel), "--problem", str(problem), "--output", str(file)]) == 0
-    code, result, said = judged(file, problem=problem)
+    code, result, said = judged(built(file, problem), problem=problem)
     assert code == 0, said
     assert (result["verdict"], result["language"]) == ("passed", "cpp")
     assert result["interface"] == "solution.json: torch binding, outputs last"
