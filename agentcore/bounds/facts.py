@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import torch
 
 from agentcore.bounds import masks
+from agentcore.bounds.gathers import written_places
 from agentcore.bounds.masks import Mask
 from agentcore.bounds.rules import reduced_dims, triangle_zero
-from agentcore.bounds.values import _NEGLIGIBLE, Call, Value
+from agentcore.bounds.values import _NEGLIGIBLE, SPARSE, Call, Value
 
 _KEEP = frozenset(["_to_copy", "clone", "copy", "contiguous", "lift_fresh", "expand_as", "real"])
 _ZERO_STAYS = frozenset(
@@ -74,8 +76,16 @@ def conclude(call: Call, value: Value) -> None:
         value.zero = None if first.zero is None else masks.reshape_at_least(first.zero, shape)
     elif name in ("mm", "bmm"):
         value.zero = _empty_rows(operands, shape)
+    elif name == "constant_pad_nd":
+        filled = call.argument("value", 0)
+        value.zero = _padded(call, first.zero, _is_zero(filled))
+        value.excluded = _padded(call, first.excluded, _is_low(filled))
+    elif name in OVERWRITES:
+        value.zero, value.excluded = _left(call, first.zero), _left(call, first.excluded)
+        if name == "index_copy":
+            value.zero = masks.union(value.zero, _copied_rows(call, operands[-1].zero))
     elif name in _MOVES:
-        value.zero, value.excluded = _moved(call, first.zero, padding=True), _moved(call, first.excluded)
+        value.zero, value.excluded = _moved(call, first.zero), _moved(call, first.excluded)
     elif name == "cumsum" and first.zero is not None and first.zero.numel() <= masks.LIMIT:
         value.zero = first.zero.to(torch.uint8).cummin(call.args[1]).values.bool()
 
@@ -96,21 +106,85 @@ def _maybe(call: Call, value: Value, operands: list[Value]) -> None:
         value.maybe_zero = zero
 
 
-_MOVES = frozenset(["constant_pad_nd", "flip", "roll", "repeat", "index_select"])
+_MOVES = frozenset(["flip", "roll", "repeat", "index_select", "embedding", "index", "gather"])
 
 
-def _moved(call: Call, mask: Mask | None, padding: bool = False) -> Mask | None:
-    """A mask of the first operand, moved as the operation moves elements; ``padding``: with the zeros around it."""
-    if mask is None or max(mask.numel(), call.out.numel()) > masks.LIMIT:
+def _moved(call: Call, mask: Mask | None) -> Mask | None:
+    """A mask of the first operand, moved as the operation moves elements."""
+    if mask is None:
         return None
-    args = list(call.args[1:])
-    if call.name == "constant_pad_nd":
-        return torch.constant_pad_nd(mask, args[0], padding and not (len(args) > 1 and args[1]))
+    args = call.args[1:]
     if call.name == "index_select":
+        return _rows(mask, args[0], call.value(args[1]).known)
+    if call.name == "embedding":
+        return _rows(mask, 0, call.value(args[0]).known)
+    if call.name == "index":
+        named = [(dim, index) for dim, index in enumerate(args[0]) if index is not None]
+        if len(named) != 1 or named[0][1].dtype in (torch.bool, torch.uint8):
+            return None
+        return _rows(mask, named[0][0], call.value(named[0][1]).known)
+    if max(mask.numel(), call.out.numel()) > masks.LIMIT:
+        return None
+    if call.name == "gather":
         known = call.value(args[1]).known
-        return None if known is None else mask.index_select(args[0], known)
+        return None if known is None else mask.gather(args[0], known)
     moved: Mask = call.func(mask, *args, **call.kwargs)
     return moved
+
+
+def _rows(mask: Mask, dim: int, index: torch.Tensor | None) -> Mask | None:
+    """The rows of ``mask`` along ``dim`` that ``index`` names, in its shape."""
+    if index is None:
+        return None
+    small, dim = masks.compact(mask), dim % mask.dim()
+    whole = [*mask.shape[:dim], *index.shape, *mask.shape[dim + 1 :]]
+    if small.shape[dim] == 1:
+        stored = small.reshape([*small.shape[:dim], *[1] * index.dim(), *small.shape[dim + 1 :]])
+        return stored.expand(whole)
+    sizes = [*small.shape[:dim], *index.shape, *small.shape[dim + 1 :]]
+    if math.prod(sizes) > masks.LIMIT:
+        return None
+    positions = torch.where(index < 0, index + mask.shape[dim], index).long().reshape(-1)
+    return small.index_select(dim, positions).reshape(sizes).expand(whole)
+
+
+OVERWRITES = frozenset(["index_put", "_index_put_impl", "_unsafe_index_put", "index_copy", "index_add", "scatter",
+                        "scatter_add"])  # fmt: skip
+
+
+def _left(call: Call, mask: Mask | None) -> Mask | None:
+    """What is left of a mask of the first operand where something is written; nothing if it is not known where."""
+    if mask is None:
+        return None
+    covered = written_places(call)
+    return None if covered is None else masks.without(mask, covered)
+
+
+def _copied_rows(call: Call, mask: Mask | None) -> Mask | None:
+    """A mask of the source of ``index_copy``, where its rows come to lie; nothing where rows may lie on others."""
+    dim, index = call.args[1] % max(len(call.shape), 1), call.value(call.args[2]).known
+    if mask is None or index is None or not call.shape or torch.unique(index).numel() != index.numel():
+        return None
+    small = masks.compact(mask)
+    rows = small.expand([index.numel() if x == dim else n for x, n in enumerate(small.shape)])
+    made = torch.zeros([call.shape[x] if x == dim else n for x, n in enumerate(rows.shape)], dtype=torch.bool)
+    return made.index_copy(dim, index.long().reshape(-1), rows).expand(call.shape)
+
+
+def _padded(call: Call, mask: Mask | None, around: bool) -> Mask | None:
+    """A mask of the first operand with what was put around it, where that is meant and worth following."""
+    shape, out, pads = tuple(call.args[0].shape), tuple(call.out.shape), call.args[1]
+    added = math.prod(out) - math.prod(shape)
+    around = around and added * SPARSE > math.prod(out)
+    if mask is None and not around:
+        return None
+    inner = masks.compact(mask) if mask is not None else torch.zeros([1] * len(shape), dtype=torch.bool)
+    first = len(shape) - len(pads) // 2
+    sizes = [n if d >= first and any(pads[2 * (len(shape) - 1 - d) :][:2]) else inner.shape[d]
+             for d, n in enumerate(shape)]  # fmt: skip
+    if math.prod(out[d] if n == shape[d] else n for d, n in enumerate(sizes)) > masks.LIMIT:
+        return None
+    return torch.constant_pad_nd(inner.expand(sizes), pads, around).expand(out)
 
 
 def _empty_rows(operands: list[Value], shape: tuple[int, ...]) -> Mask | None:
@@ -124,7 +198,7 @@ def _empty_rows(operands: list[Value], shape: tuple[int, ...]) -> Mask | None:
     return zero
 
 
-_MAKERS = frozenset(["masked_fill", "where", "tril", "triu"])
+_MAKERS = frozenset(["masked_fill", "where", "tril", "triu", "constant_pad_nd"])
 
 
 def _spread(mask: Mask | None, shape: tuple[int, ...]) -> Mask | None:

@@ -324,6 +324,32 @@ def _kept(
     return kept, unclear
 
 
+def written_places(call: Call) -> Mask | None:
+    """Where the indices of a write put something; None where that is not known."""
+    shape = call.value(call.args[0]).shape
+    if "index_put" in call.name:
+        kept, unclear = _kept(call, list(call.args[1]))
+        if unclear or not kept:
+            return None
+        sizes = [n if x in kept else 1 for x, n in enumerate(shape)]
+        key: list[torch.Tensor | int] = [_positions(kept[x], n) if x in kept else 0 for x, n in enumerate(shape)]
+    else:
+        dim, index = call.args[1] % max(len(shape), 1), _indices(call, call.args[2])
+        if index is None or not shape:
+            return None
+        sizes = [n if x == dim else 1 for x, n in enumerate(shape)]
+        key = [_positions(index, shape[dim]).reshape(-1) if x == dim else 0 for x in range(len(shape))]
+        if call.name.startswith("scatter"):
+            if math.prod(shape) > masks.LIMIT >> 2:
+                return None
+            return torch.zeros(shape, dtype=torch.bool).scatter_(dim, _positions(index, shape[dim]), True)
+    if math.prod(sizes) > masks.LIMIT >> 2:
+        return None
+    covered = torch.zeros(sizes, dtype=torch.bool)
+    covered[tuple(key)] = True
+    return covered.expand(shape)
+
+
 @rule("slice_scatter", "select_scatter")
 def _place_in(call: Call) -> list[Edge]:
     value, source = call.value(call.args[0]), call.value(call.args[1])

@@ -15,7 +15,6 @@ from torch.utils.flop_counter import flop_registry
 from agentcore.bounds import gathers as gathers  # registers its rules
 from agentcore.bounds import masks, rules
 from agentcore.bounds.values import Call, Value
-from agentcore.bounds.views import Step
 
 SAME_VALUES = frozenset(
     [
@@ -189,18 +188,6 @@ def is_random_data(tensor: torch.Tensor, call: Call) -> bool:
     if tensor.dtype.is_floating_point or tensor.dtype.is_complex:
         return True
     return tensor.dtype != torch.bool and (tensor.dtype.itemsize == 1 or tensor.numel() > _INDICES)
-
-
-def patched(whole: torch.Tensor, steps: tuple[Step, ...], part: torch.Tensor) -> torch.Tensor | None:
-    """A copy of ``whole`` with what ``steps`` show of it replaced by ``part``."""
-    if whole.numel() * whole.dtype.itemsize > REAL_BYTES:
-        return None
-    made = whole.clone(memory_format=torch.contiguous_format)
-    shown: Any = made
-    for step in steps:
-        shown = step.apply(shown)
-    shown.copy_(part)
-    return made
 
 
 def filler(call: Call) -> Any:

@@ -191,12 +191,20 @@ def _rows(call: Call) -> list[Edge]:
     for tensor in call.tensors:
         value = call.value(tensor)
         value.learn()
-        spared = value.excluded if "softmax" in call.name else None
+        spared = zero = value.excluded if call.name in ("_softmax", "_safe_softmax") else None
+        if "softmax" in call.name:
+            spared = value.excluded
         axis = dim % out_rank if out_rank else 0
         if spared is not None:
             spared = masks.union(spared, _alone(spared, axis))
 
-        def needed(d: Mask, value: Value = value, spared: Mask | None = spared, axis: int = axis) -> Mask | None:
+        def needed(
+            d: Mask, value: Value = value, spared: Mask | None = spared, axis: int = axis, zero: Mask | None = zero
+        ) -> Mask | None:
+            left = masks.without(d, zero)
+            if left is None:
+                return None
+            d = left
             if d.dim():
                 d = masks.any_along(d, [axis], keepdim=True)
             return masks.without(d.expand(value.shape), spared)

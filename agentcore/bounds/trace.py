@@ -10,16 +10,15 @@ The mode only records; what the record means for a bound is decided in ``agentco
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import flop_registry
 
-from agentcore.bounds import masks, products
+from agentcore.bounds import products
 from agentcore.bounds.facts import conclude
-from agentcore.bounds.masks import Mask
+from agentcore.bounds.memory import Memory, Store
 from agentcore.bounds.operators import (
     CONSTANTS,
     KEEPS,
@@ -39,7 +38,6 @@ from agentcore.bounds.operators import (
     is_random_data,
     is_routed,
     out_of_place,
-    patched,
     replaced,
     same_geometry,
 )
@@ -47,8 +45,6 @@ from agentcore.bounds.values import ORIGINS, Call, Policy, Value, narrower, orig
 from agentcore.bounds.views import UNCHANGED, Step
 
 __all__ = ["ORIGINS", "DataDependent", "Trace"]
-
-_ATTRIBUTE = "_kernelyard_trace"
 
 SAMPLED_WORK = 10**11
 """Multiply-adds that one trace may spend on drawn content: a second or two."""
@@ -59,26 +55,6 @@ _TERMS_PER_ELEMENT = 32
 
 class DataDependent(RuntimeError):
     """The reference's work depends on content that a tensor without content does not have."""
-
-
-@dataclass(slots=True)
-class Store:
-    """One storage: its present content, the input whose memory it is, and how often it was written."""
-
-    value: Value
-    source: str | None = None
-    version: int = 0
-
-
-@dataclass(slots=True)
-class _Ref:
-    """How a tensor shows a storage."""
-
-    trace: Trace
-    store: Store
-    steps: tuple[Step, ...]
-    version: int
-    value: Value
 
 
 class Trace(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's is untyped
@@ -96,12 +72,12 @@ class Trace(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's is u
         ``record``: False follows content alone, for code whose work is not counted.
         """
         super().__init__()  # type: ignore[no-untyped-call]
-        self.values: list[Value] = []
         self.assumed: list[str] = []
         self.policy = Policy()
         self.real = real
         self.sampled = sampled
         self.record = record
+        self.memory = Memory(record=record, apart=real or sampled)
         self._to_spend = SAMPLED_WORK
         self._nothing = torch.empty(0)
 
@@ -110,8 +86,8 @@ class Trace(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's is u
     ) -> None:
         """Follow ``tensor`` as input ``name``; ``known`` is its content where it is an index or a mask, ``sample`` one
         that was drawn for it."""
-        value = self._new(tensor, from_input=True, source=name, known=known, sample=sample)
-        self._attach(tensor, Store(value, name), (), value)
+        value = self.memory.new(tensor, from_input=True, source=name, known=known, sample=sample)
+        self.memory.attach(tensor, Store(value, name), (), value)
 
     def content(self, tensor: torch.Tensor) -> torch.Tensor | None:
         """The tensor's content where it is known, else None."""
@@ -119,79 +95,22 @@ class Trace(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's is u
 
     def is_drawn(self, tensor: torch.Tensor) -> bool:
         """Whether randomness had a part in the tensor's content (of a trace that does not record)."""
-        return self._value(tensor).routed
+        return self.memory.value(tensor).routed
 
     def result(self, tensor: torch.Tensor) -> Value:
         """The present content of a tensor."""
-        return self._value(tensor)
+        return self.memory.value(tensor)
 
     def storage(self, tensor: torch.Tensor) -> tuple[Store, tuple[Step, ...]]:
         """The storage of a tensor, and the views that lead from it to what the tensor shows."""
-        ref = self._ref(tensor)
+        ref = self.memory.ref(tensor)
         return ref.store, ref.steps
-
-    # ---- tensors and their values
-
-    def _new(self, tensor: torch.Tensor, **fields: Any) -> Value:
-        value = Value(len(self.values), tuple(tensor.shape), tensor.dtype, fields.pop("origin", None), **fields)
-        if value.origin is None:
-            value.origin = origin_of(tensor.dtype)
-        self.values.append(value)
-        return value
-
-    def _attach(self, tensor: torch.Tensor, store: Store, steps: tuple[Step, ...], value: Value) -> None:
-        setattr(tensor, _ATTRIBUTE, _Ref(self, store, steps, store.version, value))
-
-    def _ref(self, tensor: torch.Tensor) -> _Ref:
-        ref: _Ref | None = getattr(tensor, _ATTRIBUTE, None)
-        if ref is None or ref.trace is not self:
-            # Not made under this mode: a constant of the reference's own.
-            known = None if tensor.is_meta else tensor
-            value = self._new(tensor, known=known)
-            self._attach(tensor, Store(value), (), value)
-            ref = getattr(tensor, _ATTRIBUTE)
-        return ref
-
-    def _value(self, tensor: torch.Tensor) -> Value:
-        ref = self._ref(tensor)
-        if ref.version != ref.store.version:
-            value = ref.store.value
-            for step in ref.steps:
-                value = self._shown(value, step, tensor if step is ref.steps[-1] else None)
-            ref.value, ref.version = value, ref.store.version
-        return ref.value
-
-    def _shown(self, value: Value, step: Step, tensor: torch.Tensor | None) -> Value:
-        known, sample = (step.apply(content) for content in (value.known, value.sample))
-        origin = value.origin
-        if step.widths[0] != step.widths[1] or (tensor is not None and tensor.dtype != value.dtype):
-            origin = origin_of(tensor.dtype) if tensor is not None else origin
-        made = Value(
-            len(self.values), step.out_shape, tensor.dtype if tensor is not None else value.dtype, origin,
-            edges=((value, step.backward),) if value.from_input else (), known=known, sample=sample,
-            from_input=value.from_input, routed=value.routed, maybe_zero=value.maybe_zero,
-            maybe_excluded=value.maybe_excluded, chained=value.chained,
-            entangled=value.entangled,
-        )  # fmt: skip
-        if known is None:
-            made.zero, made.excluded = self._through(step, value.zero), self._through(step, value.excluded)
-        self.values.append(made)
-        return made
-
-    @staticmethod
-    def _through(step: Step, fact: Mask | None) -> Mask | None:
-        if fact is None or step.widths[0] != step.widths[1]:
-            return None
-        if step.is_reshape:
-            return masks.reshape_at_least(fact, step.out_shape)
-        shown = step.forward(fact)
-        return masks.everything(step.out_shape) if shown is None else shown
 
     def _known(self, tensor: torch.Tensor) -> torch.Tensor | None:
         """Content to compute with: the tensor's own, or what stands for it."""
         if self.real:
             return tensor
-        return self._value(tensor).content
+        return self.memory.value(tensor).content
 
     # ---- operations
 
@@ -212,16 +131,16 @@ class Trace(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's is u
                 return operation.decomposition(*args, **kwargs)
         if operation.is_view or operation.in_place_view:
             return self._view(operation, func, args, kwargs)
-        call = Call(operation.name, func, args, kwargs, self._nothing, 0, self._value, self.policy)
+        call = Call(operation.name, func, args, kwargs, self._nothing, 0, self.memory.value, self.policy)
         if operation.writes:
             return self._write(operation, call)
         result, computed = self._compute(operation, call)
         results = list(result) if isinstance(result, list | tuple) else [result]
         for index, out in enumerate(results):
             if isinstance(out, torch.Tensor):
-                made = Call(call.name, func, args, kwargs, out, index, self._value, self.policy)
+                made = Call(call.name, func, args, kwargs, out, index, self.memory.value, self.policy)
                 value = self._record(operation, made, computed)
-                self._attach(out, Store(value), (), value)
+                self.memory.attach(out, Store(value), (), value)
         return result
 
     def _read(self, tensor: torch.Tensor) -> bool | int | float:
@@ -239,19 +158,19 @@ class Trace(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's is u
 
     def _view(self, operation: Operation, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         base = args[0]
-        shape, ref, width = tuple(base.shape), self._ref(base), base.dtype.itemsize
-        value = self._value(base)
+        shape, ref, width = tuple(base.shape), self.memory.ref(base), base.dtype.itemsize
+        value = self.memory.value(base)
         result = func(*args, **kwargs)
         if operation.name in UNCHANGED:
-            setattr(result, _ATTRIBUTE, _Ref(self, ref.store, ref.steps, ref.version, value))
+            self.memory.attach(result, ref.store, ref.steps, value)
             return result
         shower = out_of_place(func) if operation.in_place_view else func
         many = isinstance(result, list | tuple)
         for index, out in enumerate(result if many else [result]):
             step = Step(shower, operation.name, args[1:], kwargs, index if many else None, shape, tuple(out.shape),
                         (width, out.dtype.itemsize))  # fmt: skip
-            shown = self._shown(value, step, out)
-            self._attach(out, ref.store, (*ref.steps, step), shown)
+            shown = self.memory.shown(value, step, out)
+            self.memory.attach(out, ref.store, (*ref.steps, step), shown)
         return result
 
     def _compute(self, operation: Operation, call: Call) -> tuple[Any, bool]:
@@ -281,7 +200,7 @@ class Trace(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's is u
 
     def _is_affordable(self, call: Call) -> bool:
         """Whether an operation on drawn content is worth computing, which is then taken off what may be spent."""
-        if not self.sampled or all(self._value(t).known is not None for t in call.tensors):
+        if not self.sampled or all(self.memory.value(t).known is not None for t in call.tensors):
             return True
         result = self._without_content(call) if call.name not in SHAPED_BY_CONTENT else call.tensors[0]
         outs = result if isinstance(result, list | tuple) else [result]
@@ -357,11 +276,11 @@ class Trace(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's is u
                    if i < len(call.args) or n in call.kwargs]  # fmt: skip
         known = [self._known(t) for t in call.tensors]
         computable = all(k is not None for k in known) and not (operation.random and self._is_data(targets[0], call))
-        snapshot = [self._value(t) for t in targets]
+        snapshot = [self.memory.value(t) for t in targets]
         call.out, position = targets[0], 0
         drafts = []
         for position, target in enumerate(targets):
-            made = Call(call.name, call.func, call.args, call.kwargs, target, position, self._value, self.policy)
+            made = Call(call.name, call.func, call.args, call.kwargs, target, position, self.memory.value, self.policy)
             drafts.append(self._draft(operation, made))
         visible = self.real or (computable and all(not t.is_meta for t in call.tensors))
         result: Any = targets[0] if len(targets) == 1 else tuple(targets)
@@ -376,7 +295,7 @@ class Trace(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's is u
                 self._compute_copy(operation, call, draft, before, known)
             elif call.name in ("fill", "zero") and not isinstance(call.argument("value", 0), torch.Tensor):
                 draft.known = torch.full((), call.argument("value", 0), dtype=target.dtype).expand(tuple(target.shape))
-            self._put(target, draft)
+            self.memory.put(target, draft)
         return result
 
     def _compute_copy(self, operation: Operation, call: Call, draft: Value, before: Value, known: Any) -> None:
@@ -388,71 +307,6 @@ class Trace(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's is u
         args, kwargs = replaced(call.args, contents), replaced(call.kwargs, contents)
         call.func(*args, **kwargs)
         self._hold(draft, operation, own)
-
-    def _put(self, target: torch.Tensor, draft: Value) -> None:
-        """Make ``draft`` the present content of what ``target`` shows."""
-        ref = self._ref(target)
-        store = ref.store
-        root = draft
-        if ref.steps:
-            old = store.value
-            chain = [old]
-            for step in ref.steps[:-1]:
-                chain.append(self._shown(chain[-1], step, None))
-            for whole, step in zip(reversed(chain), reversed(ref.steps), strict=True):
-                root = self._overwritten(whole, step, root)
-            if draft.content is not None and old.content is not None:
-                # Without samples the content is the storage itself, where it has one; else facts keep their own.
-                apart = target.is_meta or self.real or self.sampled
-                whole_content = patched(old.content, ref.steps, draft.content) if apart else old.content
-                if draft.known is not None and old.known is not None:
-                    root.known = whole_content
-                else:
-                    root.sample = whole_content
-        store.value = root
-        store.version += 1
-        ref.value, ref.version = draft, store.version
-
-    def _overwritten(self, whole: Value, step: Step, part: Value) -> Value:
-        """``whole`` with what ``step`` shows of it replaced by ``part``."""
-        routed = whole.routed or part.routed
-        if not self.record:  # nothing is followed backwards
-            value = Value(len(self.values), whole.shape, whole.dtype, whole.origin, routed=routed)
-            self.values.append(value)
-            return value
-
-        def of_part(d: Mask) -> Mask | None:
-            return step.forward(d)
-
-        covered = step.backward(masks.everything(step.out_shape))
-
-        def of_whole(d: Mask) -> Mask | None:
-            return None if covered is None else masks.without(d, covered)
-
-        value = Value(
-            len(self.values), whole.shape, whole.dtype, narrower(whole.origin, part.origin),
-            edges=[e for e in ((part, of_part), (whole, of_whole)) if e[0].from_input],
-            from_input=whole.from_input or part.from_input, routed=routed,
-            maybe_zero=whole.maybe_zero or part.maybe_zero, maybe_excluded=whole.maybe_excluded or part.maybe_excluded,
-        )  # fmt: skip
-        if not whole.from_input:
-            value.origin = part.origin
-        value.before, value.kept = whole, of_whole
-        self.values.append(value)
-        if part.known is None:
-            whole.learn()
-        if covered is not None and part.known is None and (whole.zero is not None or whole.excluded is not None):
-            self._merge_facts(value, whole, step, part, covered)
-        return value
-
-    @staticmethod
-    def _merge_facts(value: Value, whole: Value, step: Step, part: Value, covered: Mask) -> None:
-        for fact in ("zero", "excluded"):
-            old = masks.without(getattr(whole, fact), covered)
-            new = getattr(part, fact)
-            if new is not None:
-                new = step.backward(new)
-            setattr(value, fact, masks.union(old, new))
 
     # ---- recording
 
@@ -493,12 +347,12 @@ class Trace(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's is u
     def _draft(self, operation: Operation, call: Call, computed: bool = False) -> Value:
         """The value of a result, with its edges, facts and products, but without content (``computed``: it has one)."""
         if call.name in CONSTANTS:
-            value = self._new(call.out)
+            value = self.memory.new(call.out)
             value.origin = None
             return value
         if not self.record:
-            operands = [self._value(t) for t in call.tensors]
-            return self._new(
+            operands = [self.memory.value(t) for t in call.tensors]
+            return self.memory.new(
                 call.out, settled=all(o.known is not None for o in operands),
                 routed=operation.random or any(o.routed for o in operands),
             )  # fmt: skip
@@ -512,7 +366,7 @@ class Trace(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's is u
             origin = "fp4"
         # What has been rounded to a narrower type is exact there.
         origin = narrower(origin, origin_of(call.out.dtype))
-        value = self._new(
+        value = self.memory.new(
             call.out, origin=origin, edges=[e for e in edges if e[0].from_input],
             from_input=any(o.from_input for o in operands),
         )  # fmt: skip

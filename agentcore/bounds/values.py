@@ -17,7 +17,7 @@ from agentcore.bounds.masks import Mask, everything
 # Origins from the narrowest to the widest: a product runs at the rate of its wider operand's origin.
 ORIGINS = ("fp4", "fp8", "half", "fp32", "fp64")
 
-_SPARSE = 128
+SPARSE = 128
 """Zeros rarer than one in this many are not followed: they save a kernel nothing and cost memory here."""
 
 _NEGLIGIBLE = -1e4
@@ -108,7 +108,7 @@ class Value:
             self.excluded = self._worth(content <= _NEGLIGIBLE)
 
     def _worth(self, found: torch.Tensor) -> Mask | None:
-        return found.expand(self.shape) if int(np.count_nonzero(found.numpy())) * _SPARSE > found.numel() else None
+        return found.expand(self.shape) if int(np.count_nonzero(found.numpy())) * SPARSE > found.numel() else None
 
 
 @dataclass(slots=True)
