@@ -35,13 +35,13 @@ QUIET = (
 """What runs the judge for real, or measures this machine: a second busy test would show in its figures."""
 LONGEST = (
     "hacks/test_by_answer.py",
-    "official/test_judging.py",
-    "suite/test_cuda_logic.py",
     "suite/test_cuda_builds.py",
     "hacks/test_cuda_compiles.py",
+    "suite/test_cuda_logic.py",
     "agents/test_tuner.py",
     "sanitizer/test_host.py",
     "sanitizer/test_suite.py",
+    "official/test_judging.py",
     "portal/attempts/test_reindex.py",
     "official/test_extension.py",
     "portal/evaluations/test_queue_processes.py",

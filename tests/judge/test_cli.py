@@ -11,12 +11,14 @@ from typing import Any
 
 import pytest
 
+from agentcore.baselines.judged import _kept
 from agentcore.build.frameworks import FrameworkMissing, framework_version
 from agentcore.cli import main
 from agentcore.judge.cli import compare_with_claim
 from agentcore.judge.evaluate import kernel_digest
 from agentcore.judge.rendering import render
 from agentcore.judge.result import BoundRecord, EnvironmentStamp, EvaluationResult, WorkloadResult
+from agentcore.problems import load_problem
 from agentcore.sandbox import Sandbox
 from agentcore.vocabulary import HardwareName, Language, Verdict
 from tests.judge.conftest import DOUBLE, DOUBLE_KERNEL, whole_kernel, workload, write_kernel, write_problem
@@ -115,12 +117,15 @@ def test_the_problems_own_baseline_is_judged_once_and_scores_are_shown(
     (file,) = kept.iterdir()
     code, given, _ = retried(lambda: judge_command(baseline=str(file)), capsys)
     assert code == 0 and row[3] in given and row[3] in again
-    slow = json.loads(file.read_text())
+    slow, problem = json.loads(file.read_text()), load_problem(yard / "problems" / "double_it")
+    device = slow["stamp"]["device_uuid"]
+    assert _kept(file, problem, device) is not None and _kept(file, problem, "another") is None
     for planted in ("", "[" * 100_000, json.dumps({**slow, "problem_digest": "0" * 64}),
                     json.dumps({**slow, "language": "cpp"}), json.dumps({**slow, "verdict": "incorrect"})):
         file.write_text(planted)  # damaged, or another kernel's: counts as absent
-        _, _, progress = retried(lambda: judge_command(baseline="auto"), capsys)
-        assert "baseline: measuring" in progress
+        assert _kept(file, problem, device) is None
+    _, _, progress = retried(lambda: judge_command(baseline="auto"), capsys)
+    assert "baseline: measuring" in progress
     (yard / "problems" / "double_it" / "baseline.py").write_text("def run(x, y):\n    y.copy_(x + x)\n")
     retried(lambda: judge_command(baseline="auto"), capsys)
     assert file.is_file() and len(list(kept.iterdir())) <= 2  # another baseline, another file

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from agentcore.judge.device_lock import device_lease
 from agentcore.judge.request import EvaluationRequest
 from agentcore.judge.result import EvaluationResult
 from agentcore.problems import Problem, load_problem
@@ -18,6 +19,12 @@ from agentcore.vocabulary import HardwareName, Language
 
 HERE = Path(__file__).resolve().parent
 KERNELS = HERE / "kernels"
+
+
+@pytest.fixture(autouse=True)
+def a_device_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is timed here: no need to take turns with tests that judge kernels."""
+    monkeypatch.setattr("agentcore.sanitizer.evaluate.device_lease", lambda uuid: device_lease(f"sanitizers-{uuid}"))
 
 
 @pytest.fixture(scope="session")

@@ -42,7 +42,7 @@ def status_of(result: EvaluationResult, tool: Tool) -> ToolStatus:
 def test_a_fault_is_found_with_function_and_line(
     sanitized: Sanitized, name: str, tool: Tool, kind: str, function: str, buffer: str
 ) -> None:
-    result = sanitized(name)
+    result = sanitized(name, tool)
     finding = only(result, tool)
     assert result.verdict is Verdict.FINDINGS
     assert status_of(result, tool) is ToolStatus.FINDINGS
