@@ -28,7 +28,7 @@ _MAIN = (
     "import sys; sys.path.insert(0, sys.argv[1]); from agentcore.bounds.confined_main import main; "
     "main(sys.argv[2], sys.argv[3])"
 )
-_MESSAGE = 400
+_MESSAGE, _LONGEST = 400, 64 * 1024
 
 
 @dataclass(slots=True)
@@ -54,6 +54,9 @@ def confined_bounds(
     Never raises for what the problem does; what was answered before it failed or ``wall_s`` seconds passed is kept.
     """
     found = Bounds()
+    if sandbox.kind == "none":
+        found.trouble = "this host confines nothing, and a problem that nobody looked at is not run without a sandbox"
+        return found
     asked = {"gpu": [each.value for each in gpus], "cpu_rates": cpu_rates and cpu_rates.model_dump(mode="json")}
     limits = Limits(
         memory_bytes=8 * GIB, processes=256, file_bytes=GIB, wall_s=wall_s, output_bytes=64 * MIB, tmp_bytes=GIB
@@ -84,9 +87,11 @@ def confined_bounds(
 
 
 def _read(found: Bounds, problem: Problem, lines: Iterable[bytes]) -> None:
-    """Take what fits: a known workload, a hardware, a finite bound."""
+    """Take what fits: a known workload, a hardware, a finite bound, nothing longer than honest ones are."""
     known = {workload.uuid for workload in (*problem.workloads, *problem.cpu_workloads)}
     for line in lines:
+        if len(line) > _LONGEST:
+            continue
         try:
             answer = json.loads(line)
             if "hardware" not in answer:

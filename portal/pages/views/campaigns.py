@@ -88,17 +88,22 @@ def _track_url(campaign: Campaign, problem: Any) -> str:
 
 
 def problem_table(campaign: Campaign, rows: Any, sort: str = "") -> Table:
-    """A campaign's problems: where each stands and what is left."""
+    """A campaign's problems: where each stands and what is left. Figures lead to the evaluation they come from."""
+
+    def to_evaluation(row: Any) -> str | None:
+        return row.best.get_absolute_url() if row.best else None
+
     columns = [
         Column("problem", "problem", lambda r: r.problem.name, link=lambda r: _track_url(campaign, r.problem),
                order="name"),
         Column("sol_score", "best S", lambda r: r.sol_score, tables.score, numeric=True, order="s",
-               term="sol-score"),
-        Column("speedup", "speedup", lambda r: r.speedup, tables.times, numeric=True, order="x", term="speedup"),
+               term="sol-score", link=to_evaluation),
+        Column("speedup", "speedup", lambda r: r.speedup, tables.times, numeric=True, order="x", term="speedup",
+               link=to_evaluation),
         Column("headroom", "headroom", lambda r: None if r.sol_score is None else max(0.0, 1 - r.sol_score),
                tables.score, numeric=True, order="h", term="headroom"),
         Column("latency_us", "latency (µs)", lambda r: r.best.latency_geomean_us if r.best else None,
-               tables.microseconds, numeric=True, order="t", term="latency"),
+               tables.microseconds, numeric=True, order="t", term="latency", link=to_evaluation),
         Column("attempts", "attempts", lambda r: r.attempts, numeric=True, order="n"),
         Column("passed", "passed", lambda r: r.passed, numeric=True, order="p"),
         Column("best", "best attempt", lambda r: r.best.attempt.commit if r.best else None, tables.short_commit,

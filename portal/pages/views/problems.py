@@ -86,17 +86,22 @@ def _list_columns() -> list[Column]:
         query = f"?language={row[1].track.language}&hardware={row[1].track.hardware}" if row[1] else ""
         return row[0].get_absolute_url() + query
 
+    def to_evaluation(row: tuple[Problem, TrackSummary | None]) -> str | None:
+        return row[1].best.get_absolute_url() if row[1] and row[1].best else None
+
     return [
         Column("problem", "problem", lambda r: r[0].name, link=url, order="name"),
         Column("title", "what it computes", lambda r: r[0].description or r[0].title, css="grow", order="title",
                show=lambda v, _: tables.text.label(v, 80)),
         Column("language", "language", lambda r: r[1].track.language if r[1] else None, order="language"),
         Column("hardware", "hardware", lambda r: r[1].track.hardware if r[1] else None, order="hardware"),
-        Column("sol_score", "best S", of_best("sol_score"), tables.score, numeric=True, order="s", term="sol-score"),
-        Column("speedup", "speedup", of_best("speedup"), tables.times, numeric=True, order="x", term="speedup"),
+        Column("sol_score", "best S", of_best("sol_score"), tables.score, numeric=True, order="s", term="sol-score",
+               link=to_evaluation),
+        Column("speedup", "speedup", of_best("speedup"), tables.times, numeric=True, order="x", term="speedup",
+               link=to_evaluation),
         Column("headroom", "headroom", of("headroom"), tables.score, numeric=True, order="h", term="headroom"),
         Column("latency_us", "latency (µs)", of_best("latency_geomean_us"), tables.microseconds, numeric=True,
-               order="t", term="latency"),
+               order="t", term="latency", link=to_evaluation),
         Column("attempts", "attempts", of("attempts"), numeric=True, order="n"),
         Column("passed", "passed", of("passed"), numeric=True, order="p"),
         Column("last_attempt_at", "last attempt (UTC)", of("last_at"), order="l", css="nowrap"),

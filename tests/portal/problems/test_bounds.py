@@ -121,6 +121,18 @@ def test_counting_never_imports_torch_into_the_portal():
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
+def test_nothing_is_run_where_the_host_confines_nothing(tmp_path, settings, client: Client, lay_cpu_rates):
+    settings.SANDBOX = "none"
+    lay_cpu_rates(Path(settings.CACHE_DIR))
+    escape = tmp_path / "escaped"
+    problem = imported(tmp_path, f"open({str(escape)!r}, 'w')\ndef run(x, weight):\n    return x * weight\n")
+    waited()
+    assert tasks.bounds() == "1 counted"
+    assert not escape.exists()
+    page = client.get(problem.get_absolute_url()).content.decode()
+    assert "T_SOL could not be counted: this host confines nothing" in page
+
+
 def test_it_waits_while_kernels_are_timed_here_but_not_for_ever(tmp_path):
     problem = imported(tmp_path)
     now = timezone.now()
