@@ -131,6 +131,17 @@ class GitProcess:
         """End the persistent processes. Safe to call twice."""
         self._repo.close()
 
+    def configure(self, settings: Mapping[str, str]) -> None:
+        """Set keys (``section.name``) in the repository's own configuration, all at once. Raises GitStoreError."""
+        self._check_thread()
+        try:
+            with self._repo.config_writer("repository") as writer:
+                for key, value in settings.items():
+                    section, _, name = key.rpartition(".")
+                    writer.set_value(section, name, value)
+        except OSError as error:
+            raise GitStoreError(f"the configuration of {self.path.name} cannot be written: {error}") from error
+
     def run(
         self, command: str, *arguments: str, stdin: bytes | None = None, env: Mapping[str, str] | None = None
     ) -> bytes:

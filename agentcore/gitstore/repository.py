@@ -341,8 +341,7 @@ class Repository:
 
     def configure(self) -> None:
         """Write this kind's configuration. Idempotent; run again after an upgrade."""
-        for key, value in {**SHARED_CONFIGURATION, **self.CONFIGURATION}.items():
-            self.git.run("config", key, value)
+        self.git.configure({**SHARED_CONFIGURATION, **self.CONFIGURATION})
 
 
 def seed_files(seed: Seed) -> Iterator[tuple[str, tuple[str, bytes]]]:
