@@ -68,8 +68,9 @@ class Run:
 
 
 @pytest.fixture
-def quickstart(tmp_path: Path) -> Iterator[Callable[..., Run]]:
+def quickstart(tmp_path: Path, lay_cpu_rates: Callable[[Path], Path]) -> Iterator[Callable[..., Run]]:
     home, runs = tmp_path / "home", []
+    lay_cpu_rates(home / "cache")
 
     def start(*arguments: str, environment: dict[str, str] | None = None) -> Run:
         variables = {key: value for key, value in os.environ.items() if not key.startswith(("KERNELYARD_", "DJANGO_"))}
