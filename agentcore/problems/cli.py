@@ -13,6 +13,7 @@ from collections import Counter
 from pathlib import Path
 
 from agentcore.problems.blobs import missing_blobs
+from agentcore.problems.official import official_of
 from agentcore.problems.problem import Problem
 from agentcore.problems.sources import collect
 
@@ -90,7 +91,8 @@ def _report(paths: list[Path], staging: Path, sandbox: str | None) -> tuple[int,
 def _describe(problem: Problem, ran: str) -> None:
     name = f" ({problem.original_name!r})" if problem.original_name != problem.name else ""
     cpu, heldout = len(problem.cpu_workloads), len(problem.heldout)
-    official = ", official numbers" if problem.official else ""
+    stated = official_of(problem)
+    official = f", official numbers of {len(stated.workloads)}" if stated is not None and stated.workloads else ""
     counts = f"{len(problem.workloads)} workloads, {cpu} for the CPU, {heldout} held out"
     _say(f"{problem.name}{name}: {counts}{official}{ran}")
     absent = missing_blobs(problem)

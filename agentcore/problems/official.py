@@ -1,7 +1,8 @@
 """The benchmark's own bounds and baselines of a problem, as a sidecar states them. Kept beside ours, not for scores.
 
 ``official.json`` or ``metadata.json``: ``{"hardware", "source", "workloads": [{"index" or "uuid", "sol_us",
-"baseline_us"}]}``; times in other units by their suffix (``sol_ms``), workloads also as an object by uuid.
+"baseline_us"}]}``; times in other units by their suffix (``sol_ms``), workloads also as an object by uuid, or named
+``per_workload``, or within a member of their own.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ def official_of(problem: Problem) -> Official | None:
         return None
     by_uuid = {workload.uuid: workload for workload in problem.workloads}
     times: dict[str, OfficialTimes] = {}
-    for key, row in _rows(stated.get("workloads")):
+    for key, row in _rows(_stated_rows(stated)):
         workload = by_uuid.get(str(row.get("uuid", key)))
         index = row.get("index")
         if workload is None and isinstance(index, int) and 0 <= index < len(problem.workloads):
@@ -59,6 +60,11 @@ def official_of(problem: Problem) -> Official | None:
         if found.sol_us is not None or found.baseline_us is not None:
             times[workload.uuid] = found
     return Official(_text(stated.get("hardware")), _text(stated.get("source")), times)
+
+
+def _stated_rows(stated: Mapping[str, Any]) -> Any:
+    sections = [stated, *(member for member in stated.values() if isinstance(member, dict))]
+    return next((s[key] for s in sections for key in ("workloads", "per_workload") if s.get(key)), None)
 
 
 def _rows(value: Any) -> Iterator[tuple[str, Mapping[str, Any]]]:

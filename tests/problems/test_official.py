@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from agentcore.cli import main
 from agentcore.problems import ProblemError, find_problems, load_problem
 from agentcore.problems.official import OfficialTimes, official_of
 
@@ -19,6 +20,20 @@ def times(write_problem: Any, workloads: Any, name: str = "official__json") -> d
     assert official is not None
     assert (official.hardware, official.source) == ("b200", "them")
     return dict(official.workloads)
+
+
+def test_workloads_may_stand_within_a_member_and_a_sidecar_without_any_is_not_called_official(
+    write_problem: Any, capsys: Any
+) -> None:
+    within = {"task": 3, "sol": {"available": True, "per_workload": [{"index": 0, "sol_ms": 0.002}]}}
+    root = write_problem(metadata__json=json.dumps(within))
+    official = official_of(load_problem(root))
+    assert official is not None and official.workloads == {"w0": OfficialTimes(2.0, None)}
+    assert main(["problems", "check", str(root)]) == 0
+    assert "official numbers of 1" in capsys.readouterr().out
+    root = write_problem(metadata__json=json.dumps({"task": 3, "sol": {"available": False}}))
+    assert main(["problems", "check", str(root)]) == 0
+    assert "official" not in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

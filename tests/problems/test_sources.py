@@ -133,6 +133,26 @@ def test_the_columns_of_the_published_table_are_read(tmp_path: Path, found: Any,
     assert list(second.definition.inputs) == ["x"] and [w.uuid for w in second.workloads] == ["w1", "w2"]
 
 
+def test_nested_columns_keep_the_order_of_parameters_and_refuse_outputs_in_none(tmp_path: Path, found: Any) -> None:
+    pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed (pip install 'kernelyard[parquet]')")
+    from pyarrow import parquet
+
+    def row(name: str, inputs: str, outputs: str) -> dict[str, Any]:
+        spec = {"shape": ["rows", "cols"], "dtype": "float32"}
+        reference = f"def run({', '.join(inputs)}):\n    return {', '.join(inputs[0] for _ in outputs)}\n"
+        made = workload() | {"inputs": {n: {"type": "random"} for n in inputs}}
+        sides = {"inputs": dict.fromkeys(inputs, spec), "outputs": dict.fromkeys(outputs, spec)}
+        return definition(name, **sides, reference=reference) | {"workloads": json.dumps([made])}
+
+    (tmp_path / "set").mkdir()
+    rows = [row("a", "uvw", "y"), row("b", "wu", "z"), row("c", "vu", "zy"), row("d", "w", "yzq")]
+    parquet.write_table(pa.Table.from_pylist(rows), tmp_path / "set" / "one.parquet")
+    outcomes = found(tmp_path / "set")
+    assert [list(o.problem.definition.inputs) for o in outcomes[:2]] == [["u", "v", "w"], ["w", "u"]]
+    assert "row 2: outputs: is a nested column" in outcomes[2].error
+    assert list(outcomes[3].problem.definition.outputs) == ["y", "z", "q"]
+
+
 def test_a_broken_row_of_a_table_is_named(tmp_path: Path, found: Any) -> None:
     pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed (pip install 'kernelyard[parquet]')")
     from pyarrow import parquet

@@ -1,5 +1,8 @@
 """Parquet files of a published dataset: one problem a row, nested members as JSON text or as nested columns.
 
+Nested columns lose the order of a row's members among those of other rows: inputs are put back into the order of the
+reference's parameters, and several outputs whose order is lost are refused.
+
 SOL-ExecBench publishes ``name, description, hf_id, axes, inputs, outputs, reference, custom_inputs_entrypoint`` and
 ``workloads``, of which ``axes``, ``inputs``, ``outputs`` and ``workloads`` are JSON text. Needs pyarrow,
 which is an optional dependency.
@@ -7,7 +10,8 @@ which is an optional dependency.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import ast
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +45,8 @@ def rows(file: Path) -> Iterator[Item | ProblemError]:
                 limits = f"{MAX_PROBLEMS:,} rows or {MAX_UNPACKED_BYTES >> 30} GiB unpacked"
                 yield ProblemError.at(file, None, "", f"holds more than {limits}")
                 return
+            nested = {field.name: field.type.num_fields for field in table.schema_arrow
+                      if pyarrow.types.is_struct(field.type)}  # fmt: skip
             number = 0
             for batch in table.iter_batches(batch_size=_ROWS_AT_ONCE):
                 for row in batch.to_pylist():
@@ -48,9 +54,34 @@ def rows(file: Path) -> Iterator[Item | ProblemError]:
                     number += 1
                     # What parse_json refuses in the other layouts.
                     broken = find_unstorable(item.value) is not None
-                    yield item.error("", "holds a NUL or half a surrogate pair") if broken else item
+                    if broken:
+                        yield item.error("", "holds a NUL or half a surrogate pair")
+                    else:
+                        yield _ordered(item, nested) if metadata.num_rows > 1 else item
     except (pyarrow.ArrowException, OSError, ValueError, UnicodeDecodeError) as error:
         yield ProblemError.at(file, None, "", f"cannot be read as parquet: {' '.join(str(error).split())[:300]}")
+
+
+def _ordered(item: Item, nested: Mapping[str, int]) -> Item | ProblemError:
+    """The row with its nested inputs in the order of the reference's parameters. ``nested``: members of all rows."""
+    inputs, outputs = (item.value.get(key) for key in ("inputs", "outputs"))
+    if isinstance(outputs, dict) and 1 < len(outputs) < nested.get("outputs", 0):
+        message = "is a nested column, in which the order of a row's outputs is lost; store it as JSON text"
+        return item.error("outputs", message)
+    if isinstance(inputs, dict) and "inputs" in nested:
+        named = [name for name in _parameters(item.value.get("reference")) if name in inputs]
+        item.value["inputs"] = {name: inputs[name] for name in (*named, *(n for n in inputs if n not in named))}
+    return item
+
+
+def _parameters(reference: Any) -> list[str]:
+    """The parameters of the reference's ``run``; none where it cannot be read, which is said elsewhere."""
+    try:
+        tree = ast.parse(reference)
+    except (SyntaxError, ValueError, TypeError, RecursionError, MemoryError):
+        return []
+    runs = [node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == "run"]
+    return [a.arg for run in runs[-1:] for a in (*run.args.posonlyargs, *run.args.args)]
 
 
 def _without_absent(value: Any) -> Any:
