@@ -141,16 +141,17 @@ def product_of(call: Call) -> Product | None:
             return None
         a, b = _nonzero(left), _nonzero(right)
         ranks = len(left.shape), len(right.shape)
+        packed = 2 if "float4" in str(left.dtype) else 1  # two factors to a byte
 
         def flops(d: Mask) -> int:
             rows = None if a is None else _left(a, ranks[0])
             columns = None if b is None else _right(b, ranks[1])
-            return 2 * needed_terms(_result(d, *ranks), rows, columns, left.shape[-1])
+            return 2 * packed * needed_terms(_result(d, *ranks), rows, columns, left.shape[-1])
 
         skippable = "bmm" in call.name
         if skippable and (left.maybe_zero or right.maybe_zero):
             return None
-        depth = left.shape[-1]
+        depth = left.shape[-1] * packed
         size = math.prod(call.shape)
         rows = left.shape[-2] if ranks[0] > 1 else 1
         width = right.shape[-1] if ranks[1] > 1 else 1

@@ -80,6 +80,19 @@ def test_a_products_rate_follows_where_its_operands_came_from(
     assert record.resource_us["products"] == pytest.approx(flops / rate_table(H200).rates()[unit].value * 1e6)
 
 
+def test_two_packed_factors_to_a_byte_are_two_multiply_adds(make_problem: Any) -> None:
+    problem = make_problem(
+        "return torch._scaled_mm(a, b.t(), sa, sb, out_dtype=torch.bfloat16)",
+        {"a": "float4_e2m1fn_x2 m half", "b": "float4_e2m1fn_x2 n half",
+         "sa": "float8_e4m3fn sm", "sb": "float8_e4m3fn sn"},
+        {"c": "bfloat16 m n"},
+        [{"m": 128, "n": 256, "half": 64, "sm": 128 * 8, "sn": 256 * 8}],
+    )  # fmt: skip
+    work = count(problem, problem.workloads[0])
+    assert work.flops == work.direct_flops == {"fp4": 2 * 128 * 256 * 128}
+    assert work.input_bytes["a"] == 128 * 64
+
+
 def test_only_the_slices_that_are_read_count_even_behind_a_cast(make_problem: Any) -> None:
     axes = [{"rows": 100, "cols": 64}]
     inputs, outputs = {"x": "bfloat16 rows cols"}, {"y": "float32 1 cols"}
