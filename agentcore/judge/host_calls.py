@@ -41,6 +41,8 @@ PROMPT_WAKE_US = 50.0
 ECHO_ROUNDS = 6
 BUSY_SHARE = 0.3
 """Others that used so much of the host's cores are why a large working set is cold when it wakes."""
+QUIET_SHARE = 0.05
+"""Others and the hypervisor together used no more of the host's cores: then they do not often disturb a call."""
 UNEVEN_WAKE_SHARE = 2.0
 """A companion whose upper quartile is beyond this many times its lower one says that the machine is busy."""
 REPEAT_SHARE, REPEAT_SLACK_US = 0.6, 5.0
@@ -218,6 +220,21 @@ class Calls:
                 f"inputs seen before are answered in {typical_us:.1f} µs, new ones in {min(news):.1f} µs at best:"
                 " results are kept",
             )
+
+
+def counted_though_disturbed(
+    disturbed: list[CallTime], companion_us: float, missing: int, load: HostLoad | None
+) -> list[CallTime]:
+    """Which of the calls that lost the CPU, or woke up late, are counted: those that came off best, as many as are
+    ``missing``, but all of them on a host that ``load`` says was quiet.
+
+    A candidate can bring that about by itself (another thread, a yield, a wait before the echo): whoever saw that a
+    call was slow could have it left out. The middle half of all calls bears a few that others disturbed.
+    """
+    best_first = sorted(disturbed, key=lambda t: t.charged_against(companion_us))
+    if load is not None and load.others_share + load.steal_share <= QUIET_SHARE:
+        return best_first
+    return best_first[: max(0, missing)]
 
 
 def hidden_before(times: list[CallTime]) -> str:

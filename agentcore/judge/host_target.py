@@ -27,6 +27,7 @@ from agentcore.judge.host_calls import (
     Calls,
     CallTime,
     IntArray,
+    counted_though_disturbed,
     hidden_before,
     judge_canary,
     judge_clock,
@@ -36,7 +37,7 @@ from agentcore.judge.host_load import HostLoadWatch
 from agentcore.judge.host_serve import serve_library
 from agentcore.judge.layout import Layout
 from agentcore.judge.measurement import Effort, FirstCall, Measurement, Verifier
-from agentcore.judge.result import EnvironmentStamp
+from agentcore.judge.result import EnvironmentStamp, HostLoad
 from agentcore.judge.runner import pages
 from agentcore.judge.session import RUNNER_DIR, RunnerFailure, RunnerSession
 from agentcore.judge.stamp import host_stamp, host_uuid
@@ -179,6 +180,8 @@ class HostRunner:
         self.pid = 0
         self._rested: CpuTimes | None = None
         """What the tree had used of the CPU when it was last stopped; None before its first call."""
+        self._load_meanwhile: HostLoad | None = None
+        """What others did on the host during the last series."""
         try:
             self.session.request(
                 {"op": "hello", "serve": str(serve or "")}, "ready", timeout_s=30,
@@ -218,13 +221,10 @@ class HostRunner:
                 self.session.post({"op": "calls", "first": self.sequence + 1})
                 self.session.freeze()
                 try:
-                    times = self._series(calls, measurement)
+                    times = self._series(calls, measurement, watch)
                     # A busy machine looks like that too, but not twice. What has failed has failed, on any machine.
                     if not calls.ended and hidden_before(times):
-                        measurement.samples_us.clear()
-                        measurement.claimed_us.clear()
-                        watch.start()
-                        times = self._series(calls, measurement)
+                        times = self._series(calls, measurement, watch)
                     if not calls.ended:
                         calls.echoes(self.effort.call_timeout_s)
                 finally:
@@ -233,22 +233,24 @@ class HostRunner:
             if not measurement.findings.failed:
                 judge_clock(measurement, times)
                 judge_canary(measurement)
-                judge_wakes(measurement, times, watch.stop())
+                judge_wakes(measurement, times, self._load_meanwhile)
             return measurement
         finally:
             buffers.close()
 
-    def _series(self, calls: Calls, measurement: Measurement) -> list[CallTime]:
+    def _series(self, calls: Calls, measurement: Measurement, watch: HostLoadWatch) -> list[CallTime]:
         """Calls until enough of them were undisturbed, or until a finding or a status other than 0 ends it.
 
         A call during which the kernel took the CPU from judge or runner, or that woke up late, is verified like any
-        other but not counted, unless the machine is so busy that too few others are left; then its waking up counts
-        as its own time, but for what it takes the companion at its best. Returns the times of every call after the
-        warm-up.
+        other; what of these counts depends on what ``watch`` saw of others (`counted_though_disturbed`). Returns the
+        times of every call after the warm-up.
         """
         effort = self.effort
         disturbed: list[CallTime] = []
         times: list[CallTime] = []
+        measurement.samples_us.clear()
+        measurement.claimed_us.clear()
+        watch.start()
         begun = time.monotonic()
         for number in range(WARM_CALLS + 4 * effort.max_calls):
             timeout_s = effort.first_call_timeout_s if number == 0 else effort.call_timeout_s
@@ -266,16 +268,16 @@ class HostRunner:
                 disturbed.append(took)
             counted, spent = len(measurement.samples_us), time.monotonic() - begun
             if counted >= effort.max_calls or (counted >= effort.min_calls and spent > effort.budget_s):
-                return times
+                break
             if spent > 8 * effort.budget_s:
                 break
+        self._load_meanwhile = watch.stop()
+        # A judge that was not running saw the echo and the end at once: what it missed is in the waking up.
+        best_us = min(PROMPT_WAKE_US, *(t.companion_us for t in times))
         missing = effort.min_calls - len(measurement.samples_us)
-        if missing > 0:
-            # A judge that was not running saw the echo and the end at once: what it missed is in the waking up.
-            best_us = min(PROMPT_WAKE_US, *(t.companion_us for t in times))
-            late = sorted((t.charged_against(best_us), t.claimed_us) for t in disturbed)[:missing]
-            measurement.samples_us += [charged_us for charged_us, _ in late]
-            measurement.claimed_us += [claimed_us for _, claimed_us in late]
+        for late in counted_though_disturbed(disturbed, best_us, missing, self._load_meanwhile):
+            measurement.samples_us.append(late.charged_against(best_us))
+            measurement.claimed_us.append(late.claimed_us)
         return times
 
     def timed(

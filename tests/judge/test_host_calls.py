@@ -5,7 +5,13 @@ from __future__ import annotations
 import random
 from dataclasses import replace
 
-from agentcore.judge.host_calls import PROMPT_WAKE_US, CallTime, judge_clock, judge_wakes
+from agentcore.judge.host_calls import (
+    PROMPT_WAKE_US,
+    CallTime,
+    counted_though_disturbed,
+    judge_clock,
+    judge_wakes,
+)
 from agentcore.judge.measurement import Measurement
 from agentcore.judge.result import HostLoad
 from agentcore.vocabulary import CheckName, Verdict
@@ -104,3 +110,15 @@ def test_a_companion_that_was_disturbed_makes_no_call_faster_than_it_was() -> No
     took = CallTime(wake_us=4000, elapsed_us=2, claimed_us=390, quiet=False, frozen=True, companion_us=4100)
     assert took.charged_us == 2
     assert took.charged_against(PROMPT_WAKE_US) > 390
+
+
+def test_on_a_quiet_host_no_call_is_left_out_for_losing_the_cpu() -> None:
+    """A candidate yields to a thread of its own when a call was slow: the kernel calls that preempted."""
+    slow = times([25.0] * 6, [24.0] * 6, elapsed_us=300)
+    fast = times([25.0] * 6, [24.0] * 6, elapsed_us=100)
+    quiet, busy = HostLoad(others_share=0.01, steal_share=0.0), HostLoad(others_share=0.4, steal_share=0.0)
+    assert counted_though_disturbed(slow, 24.0, 0, quiet) == slow
+    assert counted_though_disturbed([*slow, *fast], 24.0, 6, quiet) == [*fast, *slow]
+    for load in (busy, HostLoad(others_share=0.0, steal_share=0.2), None):
+        assert counted_though_disturbed(slow, 24.0, -3, load) == []
+        assert counted_though_disturbed([*slow, *fast], 24.0, 4, load) == fast[:4]
