@@ -1,6 +1,7 @@
 """The suite's starting kernels in Triton and CuTe DSL: their interface, and their work as far as it needs no GPU.
 
-A Triton kernel runs in Triton's interpreter, a CuTe DSL one as the PTX it compiles to, launched by its own host code.
+A Triton kernel runs in Triton's interpreter, a CuTe DSL one as the PTX it compiles to, launched by its own host code;
+both are compiled for GPUs that are not here.
 """
 
 from __future__ import annotations
@@ -67,24 +68,40 @@ def test_run_takes_what_the_definition_says_and_tunables_are_declared(name: str,
     parse(source, "kernel.py")
 
 
-def agrees(script: str, name: str, language: Language, *given: str, shapes: int) -> None:
-    """Run a starting kernel by one of the scripts beside this file; every output at every shape must be right."""
+def lines(script: str, name: str, language: Language, *given: str) -> list[dict[str, Any]]:
+    """What a script beside this file says of a starting kernel: a process of its own, a line of JSON for each thing."""
     done = subprocess.run(
         [sys.executable, str(Path(__file__).with_name(script)), str(ROOT / "problems" / name),
          str(kernel_dir(name, language) / "kernel.py"), *given],
         capture_output=True, text=True, check=False, env={**os.environ, "PYTHONPATH": str(ROOT)},
     )
     assert done.returncode == 0, done.stderr[-2000:]
-    outputs = [json.loads(line) for line in done.stdout.splitlines()]
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def all_right(outputs: list[dict[str, Any]], name: str, shapes: int) -> None:
     assert len(outputs) == shapes * len(problem(name).definition.outputs)
-    assert all(output["matched"] >= 0.999 for output in outputs), (given, outputs)
+    assert all(output["matched"] >= 0.999 for output in outputs), outputs
 
 
 @pytest.mark.parametrize("name", [name for name, language in KERNELS if language is Language.TRITON])
 def test_a_triton_kernel_agrees_with_the_reference_in_the_interpreter(name: str) -> None:
     needs(Language.TRITON)
-    for axes in SHAPES[name]:
-        agrees("triton_interpreter.py", name, Language.TRITON, json.dumps(axes), shapes=1)
+    axes = SHAPES[name]
+    all_right(lines("triton_interpreter.py", name, Language.TRITON, *map(json.dumps, axes)), name, len(axes))
+
+
+@pytest.mark.parametrize("name", [name for name, language in KERNELS if language is Language.TRITON])
+def test_a_triton_kernel_compiles_for_gpus_that_are_not_here(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    needs(Language.TRITON)
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
+    kernels = lines("triton_compiler.py", name, Language.TRITON, "90", "100")
+    for arch in ("sm_90a", "sm_100a"):
+        own = [kernel for kernel in kernels if kernel["architecture"] == arch]
+        assert 1 <= len(own) <= 8, "a kernel for each way of treating a shape, not for each shape"
+        assert all(kernel["cubin_bytes"] > 1000 and kernel["shared_bytes"] < 227 << 10 for kernel in own), own
 
 
 @pytest.mark.parametrize("arch", ["sm_90a", "sm_100a"])
@@ -92,7 +109,7 @@ def test_a_triton_kernel_agrees_with_the_reference_in_the_interpreter(name: str)
 def test_a_cute_kernels_ptx_agrees_with_the_reference_on_the_judges_stream(name: str, arch: str) -> None:
     needs(Language.CUTE)
     axes = PTX_SHAPES[name]
-    agrees("cute_interpreter.py", name, Language.CUTE, arch, *map(json.dumps, axes), shapes=len(axes))
+    all_right(lines("cute_interpreter.py", name, Language.CUTE, arch, *map(json.dumps, axes)), name, len(axes))
 
 
 @pytest.mark.parametrize("hardware", [HardwareName.B200, HardwareName.H200])
