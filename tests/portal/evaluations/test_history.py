@@ -44,14 +44,14 @@ def compared_one_by_one(problem) -> list[int]:
     return found
 
 
-@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize("seed", [1, 2])
 def test_it_is_what_comparing_everything_gives(seed: int, django_assert_max_num_queries) -> None:
     problem = make.make_problem()
     make.make_baseline(problem, latencies=[400.0, 800.0])
     agent, dice, start = make.make_agent(), random.Random(seed), timezone.now()
     stamps = [make.make_stamp(), make.make_stamp(device_name="another model"), make.make_stamp(harness_version="0")]
-    for minute in range(30):
-        attempt, gain = make.make_attempt(problem, agent), (1 - minute / 60) * dice.uniform(0.8, 1.2)
+    for minute in range(24):
+        attempt, gain = make.make_attempt(problem, agent), (1 - minute / 48) * dice.uniform(0.8, 1.2)
         ended = dice.choice([Verdict.PASSED] * 4 + [Verdict.INCORRECT])
         times = [200 * gain, 400 * gain] if ended is Verdict.PASSED else [None, None]
         row = make.make_evaluation(attempt, result=make.make_result(
@@ -60,7 +60,7 @@ def test_it_is_what_comparing_everything_gives(seed: int, django_assert_max_num_
         Evaluation.objects.filter(pk=row.pk).update(finished_at=start + timedelta(minutes=minute))
     with django_assert_max_num_queries(25):
         points = running_best(problem, "cpp", "cpu")
-    assert len(points) == 30
+    assert len(points) == 24
     leading = [point.evaluation_id for point in points if point.is_new_best]
     assert leading == compared_one_by_one(problem)
     assert len(leading) > 2
