@@ -6,6 +6,7 @@ own, without network or files. What it answers is the word of that process: chec
 
 from __future__ import annotations
 
+import io
 import json
 import math
 import sys
@@ -17,7 +18,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from agentcore.bounds.cpu import CpuRates
-from agentcore.build.log import clean_log, clean_text
+from agentcore.build.log import LOG_BYTES, clean_log, clean_text
 from agentcore.judge.result import BoundRecord
 from agentcore.problems.problem import Problem
 from agentcore.problems.trial import INSIDE, PACKAGE, lay_out
@@ -74,22 +75,27 @@ def confined_bounds(
     except (SandboxError, OSError) as error:
         found.trouble, found.transient = f"no sandbox to count them in: {clean_text(str(error))}"[:_MESSAGE], True
         return found
-    _read(found, problem, done.stdout.splitlines())
+    _read(found, problem, io.BytesIO(done.stdout))
     if done.timed_out:
         found.trouble = f"counting did not end within {wall_s:.0f} s"
     elif done.memory_message:
         found.trouble = clean_text(done.memory_message)[:_MESSAGE]
     elif done.returncode and not found.trouble:
-        lines = clean_log(done.stderr).split("\n")
+        lines = clean_log(done.stderr[-LOG_BYTES:]).split("\n")
         last = next((line for line in reversed(lines) if line.strip()), f"it ended with {done.returncode}")
         found.trouble, found.transient = last.strip()[:_MESSAGE], True
     return found
 
 
 def _read(found: Bounds, problem: Problem, lines: Iterable[bytes]) -> None:
-    """Take what fits: a known workload, a hardware, a finite bound, nothing longer than honest ones are."""
+    """Take what fits: a known workload, a hardware, a finite bound, nothing longer than honest ones are, nor more."""
     known = {workload.uuid for workload in (*problem.workloads, *problem.cpu_workloads)}
-    for line in lines:
+    most = len(known) * len(HardwareName) + 1
+    for number, line in enumerate(lines):
+        if number == most:
+            # 64 MiB of short lines took this process a quarter of an hour.
+            found.trouble = f"it gave more than the {most} answers that were asked for"
+            return
         if len(line) > _LONGEST:
             continue
         try:
@@ -102,9 +108,18 @@ def _read(found: Bounds, problem: Problem, lines: Iterable[bytes]) -> None:
                 continue
             if "bound" in answer:
                 record = BoundRecord.model_validate(answer["bound"])
-                if math.isfinite(record.t_sol_us) and record.t_sol_us > 0 and record.hardware is key[1]:
+                if record.t_sol_us > 0 and record.hardware is key[1] and _is_finite(record):
                     found.records[key] = record
             else:
                 found.troubles[key] = clean_text(str(answer["trouble"]))[:_MESSAGE]
-        except (ValidationError, ValueError, KeyError, TypeError):
+        except (ValidationError, ValueError, KeyError, TypeError, RecursionError):
             continue
+
+
+def _is_finite(record: BoundRecord) -> bool:
+    """Whether every number is one that a page can show."""
+    parts = (record.flops, record.bytes_moved, record.resource_us, record.rates, record.ceilings)
+    try:
+        return all(map(math.isfinite, (record.t_sol_us, *(value for part in parts for value in part.values()))))
+    except OverflowError:  # a whole number beyond every float
+        return False
