@@ -126,7 +126,9 @@ def schedule(
 def find_duplicate(
     attempt: Attempt, hardware: HardwareName, kind: str = Evaluation.Kind.MEASURE
 ) -> Evaluation | None:
-    """The first evaluation of this kind with the same kernel tree, problem digest, hardware and harness version."""
+    """The evaluation of this kind with the same kernel tree, problem digest, hardware and harness version: the newest
+    that is finished, since a rerun may have found what the first did not; else the first that waits.
+    """
     same = Evaluation.objects.filter(
         attempt__problem=attempt.problem,
         attempt__language=attempt.language,
@@ -139,7 +141,7 @@ def find_duplicate(
         verdict=Verdict.INFRA_ERROR.value
     )
     waiting = same.filter(state__in=[Evaluation.State.QUEUED, Evaluation.State.RUNNING])
-    return finished.first() or waiting.first()
+    return finished.order_by("-finished_at", "-id").first() or waiting.first()
 
 
 def hardware_for(problem: Problem, language: str, campaign: Campaign | None) -> list[HardwareName]:

@@ -91,7 +91,12 @@ def _verified(attempt: Attempt, kind: BaselineKind, problems: Collection[str]) -
         measured = newest and (newest.duplicate_of or newest)
         if measured is not None and measured.verdict == Verdict.PASSED.value:
             if measured.problem_digest == attempt.problem.digest:
-                return measured  # the same program was measured as another attempt
+                # The same program was measured as another attempt, and may have been found wrong there since.
+                stands = scores.standing_evaluations(pk=measured.attempt_id).filter(hardware=measured.hardware)
+                if (later := stands.defer("result").first()) is None or later.verdict != Verdict.PASSED.value:
+                    why = later.verdict if later else "no result"
+                    raise CannotAdopt(f"{name} is the program of evaluation {measured.pk}, which did not stand ({why})")
+                return later
             raise CannotAdopt(f"{name} passed on an earlier version of the problem: evaluate it again first")
         state = (measured.verdict or measured.state) if measured else "never evaluated"
         raise CannotAdopt(f"{name} is not verified on the problem as it is now ({state})")

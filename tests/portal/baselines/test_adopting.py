@@ -103,3 +103,15 @@ def test_what_is_no_verified_pytorch_attempt_of_the_problem_is_refused_with_the_
         adopt(good.commit, BaselineKind.AGENT)
     assert not Event.objects.filter(kind="baseline.adopted").exists()
     assert not Evaluation.objects.filter(attempt__slug="agent").exists()
+
+
+def test_what_a_later_run_found_wrong_is_neither_adopted_nor_passed_under_another_name(problem):
+    first, again = attempted(latencies=[20.0, 40.0]), attempted(slug="again")
+    assert again.evaluations.get().duplicate_of == first.evaluations.get()
+    queue.enqueue(first, "cpu", reason="asked for")
+    queue.finish(queue.claim("cpu", "bench1:1"), make.make_result(first, verdict=Verdict.REWARD_HACK))
+    for attempt, said in ((first, "not verified"), (again, r"did not stand \(reward_hack\)")):
+        with pytest.raises(CannotAdopt, match=said):
+            adopt(attempt.commit, BaselineKind.AGENT)
+    third = attempted(slug="third")
+    assert third.evaluations.get().duplicate_of.verdict == Verdict.REWARD_HACK.value
