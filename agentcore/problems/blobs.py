@@ -13,6 +13,7 @@ from agentcore.problems.problem import Problem
 from agentcore.problems.workload import SafetensorsInput, Workload
 
 _LEVELS_ABOVE = 4
+_MAX_HEADER_BYTES = 100_000_000  # the format's own limit
 _DTYPES = {
     "BOOL": "bool", "U8": "uint8", "I8": "int8", "I16": "int16", "I32": "int32", "I64": "int64", "F16": "float16",
     "BF16": "bfloat16", "F32": "float32", "F64": "float64", "F8_E4M3": "float8_e4m3fn", "F8_E5M2": "float8_e5m2",
@@ -43,14 +44,27 @@ def find_blob(root: Path, path: str) -> Path | None:
     base = root.resolve()
     for parent in (base, *list(base.parents)[:_LEVELS_ABOVE]):
         candidate = parent / relative
-        if candidate.is_file():
+        if _is_file(candidate):
             return candidate
     for folder in filter(None, os.environ.get("KERNELYARD_BLOBS", "").split(os.pathsep)):
         for start in range(len(relative.parts)):
             candidate = Path(folder).joinpath(*relative.parts[start:])
-            if candidate.is_file():
+            if _is_file(candidate):
                 return candidate
     return None
+
+
+def _is_file(path: Path) -> bool:
+    """A name that is too long, or leads through a directory that may not be entered, is that of no file either."""
+    try:
+        return path.is_file()
+    except OSError:
+        return False
+
+
+def starts_like_safetensors(head: bytes) -> bool:
+    """Whether the first nine bytes of a file may be those of a safetensors file: the header's length, a brace."""
+    return len(head) >= 9 and 2 <= int.from_bytes(head[:8], "little") <= _MAX_HEADER_BYTES and head[8:9] == b"{"
 
 
 def blob_files(problem: Problem) -> list[Path]:

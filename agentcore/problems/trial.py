@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from agentcore.build.log import clean_log, clean_text
-from agentcore.problems.blobs import find_blob, missing_blobs
+from agentcore.problems.blobs import find_blob, missing_blobs, starts_like_safetensors
 from agentcore.problems.problem import Problem
 from agentcore.problems.trial_main import MARK
 from agentcore.problems.workload import SafetensorsInput, Workload
@@ -105,7 +105,8 @@ def lay_out(
 ) -> list[Bind]:
     """Write the problem with these workloads below ``root``; what must be shown beside it are the data files.
 
-    A workload whose data files are absent is written without them.
+    A workload whose data files are absent is written without them, and so is one that names a file of another kind:
+    a path can lead to any file beside the collection or above it, and a reference could tell what it reads there.
     """
     root.chmod(0o755)
     definition = problem.definition.model_dump(mode="json") | {"reference": problem.reference}
@@ -119,6 +120,9 @@ def lay_out(
         file = find_blob(problem.root, path)
         if file is None:
             continue
+        with file.open("rb") as opened:
+            if not starts_like_safetensors(opened.read(9)):
+                continue
         link, inside = root / path, INSIDE / f"blob{number}.safetensors"
         link.parent.mkdir(parents=True, exist_ok=True)
         if file.stat().st_mode & 0o004:

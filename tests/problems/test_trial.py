@@ -100,3 +100,20 @@ def test_one_too_large_for_a_trial_is_left_out(write_problem: Any, monkeypatch: 
     monkeypatch.setattr(trial_module, "MAX_TENSOR_BYTES", 100)
     trial = tried(write_problem, "def run(x, scale):\n    return x\n")
     assert (trial.outcome, trial.workload) == ("skipped", "w0")
+
+
+def test_a_path_that_leads_to_another_kind_of_file_is_not_shown_to_a_reference(
+    write_problem: Any, tmp_path: Path
+) -> None:
+    secret = tmp_path / "var" / "secret_key"
+    secret.parent.mkdir()
+    secret.write_text("not for everybody")
+    secret.chmod(0o600)
+    trial = tried(write_problem, """
+import pathlib
+raise RuntimeError(pathlib.Path("/tmp/kernelyard/problem/var/secret_key").read_text())
+def run(x, scale):
+    return x
+""", x={"type": "safetensors", "path": "var/secret_key", "tensor_key": "x"})
+    assert trial.outcome == "failed" and "not for everybody" not in trial.message
+    assert "No such file" in trial.message
