@@ -390,3 +390,21 @@ def test_every_problem_of_the_public_sample_passes_through_every_layout(sample: 
     again = list(collect([tmp_path / "all.jsonl"], tmp_path / "staging"))
     digests = {load_problem(path.parent).digest for path in sample.rglob("definition.json")}
     assert {each.problem.digest for each in again if each.problem} == digests
+
+
+def test_names_that_no_file_can_have_and_pipes_stop_nothing(tmp_path: Path, found: Any) -> None:
+    far = BLOB | {"path": "a" * 300 + "/x.safetensors"}
+    lines = [definition("a", workloads=[workload("w0", x=far)]), definition("b", workloads=[workload()])]
+    write_lines(tmp_path / "set/a.jsonl", *lines)
+    os.mkfifo(tmp_path / "set/c.parquet")
+    outcomes = found(tmp_path / "set")
+    assert names(outcomes) == ["a", "b", "-"] and "is not a regular file" in error_of(outcomes)
+    assert missing_blobs(outcomes[0].problem) == {"w0": [far["path"]]}
+
+
+def test_a_definition_whose_name_is_no_text_stops_no_other(tmp_path: Path, found: Any) -> None:
+    for file, name in (("a", ["a"]), ("b", "b")):
+        write_lines(tmp_path / f"set/definitions/{file}.json", definition("x") | {"name": name})
+    write_lines(tmp_path / "set/workloads/b.jsonl", {"definition": "b", "workload": workload()})
+    outcomes = found(tmp_path / "set")
+    assert names(outcomes) == ["-", "b"] and "name" in error_of(outcomes)

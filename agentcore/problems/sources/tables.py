@@ -27,6 +27,9 @@ _ROWS_AT_ONCE = 16
 
 def rows(file: Path) -> Iterator[Item | ProblemError]:
     """One object for each row of ``file``; an error where it cannot be read."""
+    if not file.is_file():  # a pipe would be waited for
+        yield ProblemError.at(file, None, "", "is not a regular file")
+        return
     try:
         import pyarrow
         import pyarrow.parquet
