@@ -32,6 +32,11 @@ QUIET = (
     "quickstart",
 )
 """What runs the judge for real, or measures this machine: a second busy test would show in its figures."""
+LOUD = tuple(f"judge/test_{name}.py" for name in (
+    "buffers", "channel", "compare", "compare_cli", "compile_only", "correctness", "cuda_content", "findings", "gaps",
+    "kernel_language", "kernel_names", "layout", "rendering", "statistics",
+))
+"""What of these directories judges nothing."""
 LONGEST = (
     "hacks/test_by_answer.py",
     "suite/test_cuda_builds.py",
@@ -49,13 +54,14 @@ LONGEST = (
     "gitstore/test_push_policy.py",
 )
 """The longest of the others, which come first: one that began late would keep its worker busy alone."""
-assert all((TESTS / name).exists() for name in (*QUIET, *LONGEST)), "tests/conftest.py names a path that is not there"
+assert all((TESTS / name).exists() for name in (*QUIET, *LOUD, *LONGEST)), "a path that is named above is not there"
 MOST_WORKERS = 4
 
 
 def is_quiet(path: str) -> bool:
     """Whether a test file, named relative to the repository's root, is quiet as a whole."""
-    return any(path == f"tests/{name}" or path.startswith(f"tests/{name}/") for name in QUIET)
+    name = path.removeprefix("tests/")
+    return name not in LOUD and any(name == quiet or name.startswith(f"{quiet}/") for quiet in QUIET)
 
 
 @pytest.hookimpl(tryfirst=True)
