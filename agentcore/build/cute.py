@@ -1,7 +1,7 @@
 """Compiling a CuTe DSL kernel for a GPU that is not here, by calling it in a sandbox where a launch does nothing.
 
 Where the GPU is here nothing is compiled ahead: the runner's first call does that. The kernel's Python shares the
-process that reports on it, so unlike nvcc's this report is a claim; it is good for preparing work, and for no score.
+process that reports on it, so this report is a claim; it is good for preparing work, and for no score.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _MULTIPROCESSORS = {HardwareName.B200: 148, HardwareName.H200: 132, HardwareName
 """Of the SXM boards (NVIDIA's datasheets): what a persistent kernel sizes its grid by."""
 _SHARED_BYTES = 227 << 10
 """Most shared memory of a block, on each of them (CUDA C++ Programming Guide, compute capabilities 9.0 and 10.0)."""
-_DYNAMIC = re.compile(r"^launched with (\d+) bytes of dynamic shared memory: (\S+)$", re.M)
+_DYNAMIC = re.compile(r"^launched with (\d{1,12}) bytes of dynamic shared memory: (\S+)$", re.M)
 
 
 def compile_cute(

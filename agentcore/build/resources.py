@@ -17,8 +17,10 @@ MAX_NAME = 300
 
 _ENTRY = re.compile(r"ptxas info\s*: Compiling entry function '([^']+)' for '([^']+)'")
 _PROPERTIES = re.compile(r"ptxas info\s*: Function properties for '?([^'\s]+)'?")
-_STACK = re.compile(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads")
-_USED = re.compile(r"ptxas info\s*: Used (\d+) registers(.*)")
+# A source can print such lines too (#pragma message, print): no more digits than a number of these has.
+_NUMBER = r"(\d{1,12})"
+_STACK = re.compile(rf"{_NUMBER} bytes stack frame, {_NUMBER} bytes spill stores, {_NUMBER} bytes spill loads")
+_USED = re.compile(rf"ptxas info\s*: Used {_NUMBER} registers(.*)")
 
 
 @dataclass
@@ -48,11 +50,11 @@ def parse_ptxas(log: str) -> list[KernelResources]:
             rest = match[2]
             current.numbers |= {
                 "registers": int(match[1]),
-                "barriers": _total(r"used (\d+) barriers", rest),
-                "shared_bytes": _total(r"(\d+)(?:\+\d+)? bytes smem", rest),
-                "constant_bytes": _total(r"(\d+) bytes cmem\[\d+\]", rest),
+                "barriers": _total(rf"used {_NUMBER} barriers", rest),
+                "shared_bytes": _total(rf"\b{_NUMBER}(?:\+\d+)? bytes smem", rest),
+                "constant_bytes": _total(rf"\b{_NUMBER} bytes cmem\[\d+\]", rest),
             }
-            stack = re.search(r"(\d+) bytes cumulative stack size", rest)
+            stack = re.search(rf"\b{_NUMBER} bytes cumulative stack size", rest)
             if stack:
                 current.numbers["stack_bytes"] = max(int(stack[1]), current.numbers.get("stack_bytes", 0))
             current = None

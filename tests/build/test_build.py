@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from agentcore.build import BuildCache, CacheError, ToolMissing, missing_tools, toolchain
+from agentcore.build import BuildCache, CacheError, ToolMissing, cute, missing_tools, toolchain
 from agentcore.build import compile as compile_module
 from agentcore.build.log import LOG_BYTES, clean_log
 from agentcore.build.recipe import recipe
@@ -495,6 +495,16 @@ def test_ptxas_reports_are_read_kernel_by_kernel():
     assert (a.name, a.registers, a.barriers, a.shared_bytes, a.constant_bytes) == ("_Z1aPf", 255, 16, 49152, 368)
     assert (a.stack_bytes, a.spill_store_bytes, a.spill_load_bytes) == (520, 516, 1020)
     assert (b.name, b.registers, b.shared_bytes, b.stack_bytes) == ("_Z1bPf", 10, 0, 0)
+
+
+def test_numbers_that_a_source_printed_among_them_stop_no_build():
+    endless = "9" * 5000
+    for number in ("255 reg", "16 bar", "520 bytes cum", "49152 bytes s", "516 bytes spill st"):
+        _, space, rest = number.partition(" ")
+        (a, b) = parse_ptxas(PTXAS.replace(number, f"{endless}{space}{rest}", 1))
+        assert (a.name, b.registers) == ("_Z1aPf", 10)
+    printed = f"launched with {endless} bytes of dynamic shared memory: _Z1bPf\n"
+    assert cute._resources(PTXAS + printed) == parse_ptxas(PTXAS)
 
 
 # -- tools
