@@ -25,9 +25,7 @@ QUIET = (
     "bounds/test_rates.py",
     "hacks/test_hacks.py",
     "judge",
-    "portal/evaluations/test_cluster.py",
     "portal/evaluations/test_failures.py",
-    "portal/evaluations/test_hosts.py",
     "portal/evaluations/test_real_comparison.py",
     "quickstart",
 )
@@ -50,6 +48,8 @@ LONGEST = (
     "official/test_extension.py",
     "portal/evaluations/test_queue_processes.py",
     "hacks/test_selftest.py",
+    "portal/evaluations/test_hosts.py",
+    "portal/evaluations/test_cluster.py",
     "protocol/test_yard.py",
     "gitstore/test_push_policy.py",
 )

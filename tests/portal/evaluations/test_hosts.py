@@ -111,7 +111,7 @@ class TestJudging:
             with serving(portal, port):
                 assert portal.json(TICK)[1] == 0  # whether it had to wake the worker depends on who asked first
                 state = wait_for(portal, lambda s: s[0] == "done", seconds=90)
-                assert state[1:3] == ["passed", 1], state
+                assert state[1] == "passed" and state[2] >= 1, state
                 assert int(state[3].rpartition(":")[2]) in descendants(process.pid)
             said = (tmp_path / "other.log").read_text()
             assert f"fetched from {address} into {other.home / 'attempts-mirror.git'}" in said
@@ -120,9 +120,11 @@ class TestJudging:
             process.send_signal(signal.SIGTERM)
             assert process.wait(timeout=30) == 0
 
-        assert portal.json(AFTERWARDS) == {
-            "noted": False, "housekeeping waits": 1, "housekeeping ran": 0, "requeued": 1, "finished": 1,
-        }, "the other host judges, and leaves the rest to the portal's"
+        found = portal.json(AFTERWARDS)
+        assert found.pop("requeued") >= 1  # a busy machine has it measured again
+        assert found == {"noted": False, "housekeeping waits": 1, "housekeeping ran": 0, "finished": 1}, (
+            "the other host judges, and leaves the rest to the portal's"
+        )
         assert not {"attempts.git", "solutions.git", "notes.lock"} & {path.name for path in other.home.iterdir()}
         assert portal.json(TICK)[1] == 1, "the portal's host writes the note"
 
