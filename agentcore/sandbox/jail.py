@@ -157,8 +157,8 @@ def _clear_capability_sets() -> None:
 
 
 def _become_program(spec: dict[str, Any]) -> NoReturn:
-    for name, value in spec["limits"].items():
-        resource.setrlimit(getattr(resource, name), (value, value))
+    for name, (soft, hard) in spec["limits"].items():
+        resource.setrlimit(getattr(resource, name), (soft, hard))
     _drop_capabilities()
     os.setgroups([])
     os.setresgid(spec["uid"], spec["uid"], spec["uid"])

@@ -204,8 +204,11 @@ def own_writable(binds: Sequence[Bind], uid: int) -> None:
             os.chown(bind.source, uid, uid, follow_symlinks=False)
 
 
-def rlimits(program: Program) -> dict[str, int]:
-    """The limits that the kernel keeps per process (and per user, for their number), by their prlimit(1) names."""
+def rlimits(program: Program) -> dict[str, tuple[int, int]]:
+    """The limits that the kernel keeps per process (and per user, for their number), by their prlimit(1) names: (soft,
+    hard). Of CPU time the hard one is a second later: at the soft one comes SIGXCPU, which says why, at the hard one
+    SIGKILL.
+    """
     limits = program.limits
     values = {
         "core": 0,
@@ -215,12 +218,12 @@ def rlimits(program: Program) -> dict[str, int]:
         "cpu": limits.cpu_s,
         "nofile": limits.open_files,
     }
-    return {name: value for name, value in values.items() if value is not None}
+    return {name: (value, value + (name == "cpu")) for name, value in values.items() if value is not None}
 
 
-def prlimit_command(limits: Mapping[str, int]) -> list[str]:
+def prlimit_command(limits: Mapping[str, tuple[int, int]]) -> list[str]:
     """Those limits as a call of prlimit(1), to be followed by the program."""
-    return ["prlimit", *(f"--{name}={value}:{value}" for name, value in limits.items()), "--"]
+    return ["prlimit", *(f"--{name}={soft}:{hard}" for name, (soft, hard) in limits.items()), "--"]
 
 
 def memory_file(name: str, content: bytes) -> int:
