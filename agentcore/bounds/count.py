@@ -26,7 +26,7 @@ from agentcore.problems.loading import Problem, missing_blobs
 from agentcore.problems.tensors import InputFactory, Value, input_specs, output_specs
 from agentcore.problems.workload import Workload
 
-COUNTER_VERSION = 10
+COUNTER_VERSION = 11
 """Raised whenever the same workload may be counted differently: cached counts of another version are not used."""
 
 _REAL_LIMIT_BYTES = 256 << 20

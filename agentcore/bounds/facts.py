@@ -22,6 +22,15 @@ _ZERO_STAYS = frozenset(
 
 def conclude(call: Call, value: Value) -> None:
     """Set ``zero`` and ``excluded`` of the result of ``call``."""
+    _conclude(call, value)
+    # A mask of no element says nothing, and is carried along in full.
+    if value.zero is not None and masks.is_empty(value.zero):
+        value.zero = None
+    if value.excluded is not None and masks.is_empty(value.excluded):
+        value.excluded = None
+
+
+def _conclude(call: Call, value: Value) -> None:
     name = call.name
     operands = [call.value(t) for t in call.tensors]
     if not operands:

@@ -9,6 +9,7 @@ import torch
 
 from agentcore.bounds.count import BoundUnavailable, count
 from agentcore.bounds.operators import same_geometry
+from agentcore.bounds.trace import Trace
 from agentcore.bounds.values import Call, Policy
 
 
@@ -143,3 +144,20 @@ def test_routing_is_not_counted_where_what_decides_it_costs_too_much(
     monkeypatch.setattr("agentcore.bounds.trace.SAMPLED_WORK", 1000)
     with pytest.raises(BoundUnavailable, match=r"depends on content.*small enough to be run does not decide it"):
         count(problem, problem.workloads[0])
+
+
+def test_zeros_that_meet_nowhere_leave_nothing_to_carry_along(make_problem: Any) -> None:
+    problem = make_problem(
+        "even = torch.arange(x.shape[1]) % 2; v = x * even + x.roll(1, 1) * (1 - even); return v @ v.t()",
+        {"x": "float32 n n"}, {"y": "float32 n n"}, [{"n": 64}],
+    )  # fmt: skip
+    trace = Trace()
+    x = torch.empty(64, 64, device="meta")
+    trace.watch("x", x)
+    with trace:
+        even = torch.arange(64) % 2
+        left, right = x * even, x.roll(1, 1) * (1 - even)
+        both = left + right
+    assert trace.result(left).zero is not None and trace.result(right).zero is not None
+    assert trace.result(both).zero is None
+    assert count(problem, problem.workloads[0]).flops == {"fp32": 2 * 64**3}
