@@ -21,6 +21,7 @@ from portal.baselines.measuring import BASELINE_AGENT
 from portal.evaluations import scores
 from portal.evaluations.models import Evaluation
 from portal.events.models import log as log_event
+from portal.solutions.models import Review
 
 SHORTEST_PREFIX = 7
 
@@ -38,6 +39,13 @@ def adopt(named: str, kind: BaselineKind, problems: Collection[str] = (), actor=
     """
     attempt = _found(named)
     evaluation = _verified(attempt, kind, problems)
+    if (evaluation.stamp or {}).get("sandbox") in (None, "", "none"):
+        raise CannotAdopt(
+            f"evaluation {evaluation.pk} ran without a sandbox, so nothing an agent's program says there can be trusted"
+        )
+    rejected = attempt.reviews.exclude(decision=Review.Decision.COMMENT).order_by("-created_at", "-id").first()
+    if rejected is not None and rejected.decision == Review.Decision.REJECTED:
+        raise CannotAdopt(f"{attempt.commit[:10]} of {attempt.agent.name} was rejected by {rejected.reviewer_name}")
     agent, _ = Agent.objects.get_or_create(name=BASELINE_AGENT, defaults={"kind": Agent.Kind.BASELINE})
     ref = AttemptRef(attempt.problem.name, Language.TORCH, agent.name, kind.slug)
     with AttemptsRepository.open(Path(settings.ATTEMPTS_REPOSITORY)) as repository:

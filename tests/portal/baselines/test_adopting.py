@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from django.conf import settings as django_settings
 from django.core.management import CommandError, call_command
+from django.utils import timezone
 
 from agentcore.baselines import BaselineKind
 from agentcore.gitstore import AttemptsRepository
@@ -16,6 +17,7 @@ from portal.evaluations import baselines, queue
 from portal.evaluations.models import Evaluation
 from portal.events.models import Event
 from portal.problems.importing import import_problem
+from portal.solutions.models import Review
 from tests.portal import factories as make
 from tests.portal import repositories as repos
 
@@ -115,3 +117,15 @@ def test_what_a_later_run_found_wrong_is_neither_adopted_nor_passed_under_anothe
             adopt(attempt.commit, BaselineKind.AGENT)
     third = attempted(slug="third")
     assert third.evaluations.get().duplicate_of.verdict == Verdict.REWARD_HACK.value
+
+
+def test_a_rejected_attempt_and_a_result_without_a_sandbox_are_not_adopted(problem):
+    bare = attempted(latencies=[20.0, 40.0], stamp=make.make_stamp(sandbox="none"))
+    with pytest.raises(CannotAdopt, match="without a sandbox"):
+        adopt(bare.commit, BaselineKind.AGENT)
+    attempt = attempted(slug="other", source=SOURCE + "# other\n", latencies=[20.0, 40.0])
+    Review.objects.create(
+        attempt=attempt, reviewer_name="rita", decision=Review.Decision.REJECTED, created_at=timezone.now()
+    )
+    with pytest.raises(CannotAdopt, match="was rejected by rita"):
+        adopt(attempt.commit, BaselineKind.AGENT)
