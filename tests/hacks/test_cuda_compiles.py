@@ -8,15 +8,10 @@ from __future__ import annotations
 
 import os
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from agentcore.build.cache import BuildCache
-from agentcore.build.compile import compile_tree
-from agentcore.build.header import problem_header
-from agentcore.build.recipe import recipe
 from agentcore.build.source import read_source
 from agentcore.build.toolchain import ToolMissing, find_tool
 from agentcore.problems import load_problem
@@ -25,6 +20,7 @@ from agentcore.selftest.canary import Canary
 from agentcore.selftest.corpus import Case, default_root, discover
 from agentcore.selftest.outcome import kernel_directory
 from agentcore.vocabulary import HardwareName, Language, Verdict
+from tests.build.device_half import compile_device_half
 
 CASES = [case for case in discover(default_root()) if case.language is Language.CUDA]
 
@@ -38,15 +34,11 @@ def test_every_cuda_case_compiles_for_the_h200_unless_it_says_otherwise(tmp_path
         pytest.skip(str(missing))
     sandbox = find_sandbox()
 
-    whole = recipe(Language.CUDA, HardwareName.H200)
-    kept = [flag for flag in whole.flags if flag.startswith(("-O", "-std", "-gencode", "-I", "-include", "problem.h"))]
-    device_half = replace(whole, flags=("-cubin", *kept))
-
     def wrong(case: Case) -> str:
         with kernel_directory(case, canary) as directory:
-            header = problem_header(load_problem(case.problem_dir()).definition, case.language)
-            files = read_source(directory, case.language) | {"problem.h": header.encode()}
-            built = compile_tree(files, {}, case.language, device_half, BuildCache(tmp_path / "builds"), sandbox)
+            files = read_source(directory, case.language)
+            problem = load_problem(case.problem_dir())
+            built = compile_device_half(files, problem, HardwareName.H200, tmp_path / "builds", sandbox)
         if (built.artifact is None) != (case.verdicts == {Verdict.COMPILE_ERROR}):
             return f"{case.name}: {built.report.log[:2000] or 'compiled'}"
         return ""
