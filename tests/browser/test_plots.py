@@ -39,6 +39,29 @@ def test_plots_add_no_inline_style_and_take_room(open_page, shown) -> None:
     ) == "absolute"
 
 
+PLOTS = """
+    [...document.querySelectorAll('.plot.is-drawn')].map(plot => ({
+        name: plot.closest('figure').id, room: plot.offsetHeight, wanted: Number(plot.dataset.height),
+        width: plot.getBoundingClientRect().width, drawn: plot.querySelector('.main-svg').getBoundingClientRect().width,
+        height: plot.querySelector('.main-svg').getBoundingClientRect().height,
+        above: plot.nextElementSibling.parentElement.querySelector('details').getBoundingClientRect().top
+            - plot.querySelector('.main-svg').getBoundingClientRect().bottom,
+    }))
+"""
+
+
+def test_plots_keep_their_height_and_fill_their_place_at_every_width(open_page, shown, eventually) -> None:
+    page = open_page(shown.problems[0].get_absolute_url())
+    drawn(page)
+    count = page.locator(".plot").count()
+    assert count == 2
+    for width in (1100, 1000, 390, 1280):  # across the widths where two columns become one and legends move
+        page.set_viewport_size({"width": width, "height": 900})
+        eventually(page, f"({PLOTS}).filter(p => Math.abs(p.drawn - p.width) <= 1 && p.room > 100"
+                         " && Math.abs(p.height - p.room) < 1 && p.above > -1).length", count)
+        assert width == 390 or all(plot["room"] == plot["wanted"] for plot in page.evaluate(PLOTS)), width
+
+
 def test_a_plot_follows_the_colour_scheme(open_page, shown, eventually) -> None:
     page = open_page(shown.problems[0].get_absolute_url(), color_scheme="light")
     drawn(page)
