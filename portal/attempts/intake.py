@@ -126,8 +126,8 @@ def schedule(
 def find_duplicate(
     attempt: Attempt, hardware: HardwareName, kind: str = Evaluation.Kind.MEASURE
 ) -> Evaluation | None:
-    """The evaluation of this kind with the same kernel tree, problem digest, hardware and harness version: the newest
-    that is finished, since a rerun may have found what the first did not; else the first that waits.
+    """The first evaluation of this kind with the same kernel tree, problem digest, hardware and harness version that
+    ended as the newest of them did, since a rerun may have found what the first did not; else the first that waits.
     """
     same = Evaluation.objects.filter(
         attempt__problem=attempt.problem,
@@ -141,7 +141,8 @@ def find_duplicate(
         verdict=Verdict.INFRA_ERROR.value
     )
     waiting = same.filter(state__in=[Evaluation.State.QUEUED, Evaluation.State.RUNNING])
-    return finished.order_by("-finished_at", "-id").first() or waiting.first()
+    newest = finished.order_by("-finished_at", "-id").values_list("verdict", flat=True).first()
+    return finished.filter(verdict=newest).first() or waiting.first()
 
 
 def hardware_for(problem: Problem, language: str, campaign: Campaign | None) -> list[HardwareName]:
