@@ -34,7 +34,8 @@ def attempted(language: Language = Language.TORCH, slug: str = "main", source: s
     """A pushed attempt that a worker finished with this result."""
     if not Attempt.objects.filter(agent__name="ada").exists():
         make.make_agent("ada")
-    ref, _ = repos.push("scale", "ada", source, slug=slug, language=language)
+    # The slug in the message: two commits of one program in the same second would be one.
+    ref, _ = repos.push("scale", "ada", source, slug=slug, language=language, Hypothesis=slug)
     (attempt,) = intake.reconcile([ref.ref])
     if result:
         claim = queue.claim("cpu", "bench1:1")
