@@ -78,9 +78,12 @@ def current_baseline(
     return found[0].evaluation if found else None
 
 
-def best_evaluation(problem, language: str, hardware: str, *, campaign=None) -> Evaluation | None:
+def best_evaluation(
+    problem, language: str, hardware: str, *, campaign=None, **attempt_filter
+) -> Evaluation | None:
     """The best agent's attempt: highest SOL score, or lowest latency while there is no baseline to score against."""
     wanted = {"language": language, "kind": Attempt.Kind.AGENT} | ({"campaign": campaign} if campaign else {})
+    wanted |= attempt_filter
     return (
         passed_evaluations(problem, hardware, **wanted)
         .order_by(F("sol_score").desc(nulls_last=True), "latency_geomean_us", "id")

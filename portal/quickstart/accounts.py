@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import secrets
 
 from django.contrib.auth import get_user_model
@@ -12,6 +13,7 @@ from portal.agents.tokens import issue_token
 from portal.events.models import log as log_event
 
 ADMIN, REVIEWER = "admin", "reviewer"
+TUNER_PREFIX = "tuner-"
 
 
 def ensure_people() -> dict[str, str]:
@@ -35,6 +37,12 @@ def ensure_people() -> dict[str, str]:
 def reviewer():
     """The account that approves and merges in the quick start."""
     return get_user_model().objects.get(username=REVIEWER)
+
+
+def own_agents() -> list[Agent]:
+    """The quick start's tuners (``tuner-1``, …). Whatever other agents push is for people to judge."""
+    tuners = Agent.objects.filter(kind=Agent.Kind.TUNER, name__startswith=TUNER_PREFIX).order_by("name")
+    return [agent for agent in tuners if re.fullmatch(r"[0-9]+", agent.name.removeprefix(TUNER_PREFIX))]
 
 
 def ensure_agent(name: str) -> tuple[Agent, str]:

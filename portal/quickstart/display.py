@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from rich.console import Console, Group
@@ -143,18 +143,21 @@ def make_display(console: Console) -> Display:
     return LiveDisplay(console) if console.is_terminal else Display(console)
 
 
-def campaign_table(snapshot: Snapshot) -> Table:
-    """The figures per problem, and the campaign's own in the last row."""
+def campaign_table(snapshot: Snapshot, only: Collection[str] | None = None) -> Table:
+    """The figures per problem (``only``: of these), and the whole campaign's own in the last row."""
+    rows = [row for row in snapshot.rows if only is None or row.problem in only]
+    left_out = len(snapshot.rows) - len(rows)
+    whole = f"campaign ({len(snapshot.rows)} problems)" if left_out else "campaign"
     table = Table(title="", box=None, pad_edge=False, show_footer=True)
-    widest = max((len(row.problem) for row in snapshot.rows), default=8)
-    table.add_column("problem", "campaign", no_wrap=True, min_width=widest)
+    widest = max((len(row.problem) for row in rows), default=8)
+    table.add_column("problem", whole, no_wrap=True, min_width=widest)
     table.add_column("attempts", str(snapshot.attempts), justify="right")
     table.add_column("passed", str(snapshot.passed), justify="right")
     table.add_column("PyTorch µs", justify="right")
     table.add_column("best µs", justify="right")
     table.add_column("speedup", _figure(snapshot.geomean_speedup, "×"), justify="right")
     table.add_column("SOL score", _figure(snapshot.median_sol), justify="right")
-    for row in snapshot.rows:
+    for row in rows:
         table.add_row(
             row.problem, str(row.attempts), str(row.passed), _figure(row.baseline_us), _figure(row.best_us),
             _figure(row.speedup, "×"), _figure(row.sol_score),

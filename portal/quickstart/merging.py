@@ -1,5 +1,6 @@
-"""What the quick start's reviewer does: approve and merge the best attempt per problem, and nothing that is no gain.
+"""What the quick start does as its reviewer: approve and merge its tuners' best attempt per problem, if it is a gain.
 
+What any other agent pushed waits for a person, and an approval given here says that none looked at it.
 The rules a person would follow: passed, every check, not proven slower than the PyTorch baseline, and, where a
 solution is published already, faster than it beyond the noise. What a person merged is that person's decision and
 stays. Sanitizers look at the kernels first, where the host has them; what they find is a person's to answer for, so
@@ -9,22 +10,25 @@ such a kernel is left alone. `publishing` enforces the hard rules again.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from django.conf import settings
 
 from agentcore.gitstore import GitStoreError
 from agentcore.vocabulary import Change
+from portal.attempts.models import Attempt
 from portal.campaigns.models import Campaign
 from portal.evaluations import comparisons, sanitizing, scores
 from portal.evaluations.models import Evaluation
 from portal.events.models import Event
 from portal.problems.models import Problem
+from portal.quickstart import accounts
 from portal.solutions import publishing, replacing
-from portal.solutions.models import Review, Solution
+from portal.solutions.models import AUTOMATIC, Review, Solution
 
 POLL_S = 0.5
+COMMENT = f"{AUTOMATIC}: it passed every check and has the best SOL score of its tuners' attempts at this problem."
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,20 +40,22 @@ class Decision:
     reason: str
 
 
-def merge_best(campaign: Campaign, user, settle: Callable[[Evaluation], None] | None = None) -> list[Decision]:
-    """Go through the campaign's problems by name. ``user`` is the quick start's own reviewer.
+def merge_best(
+    campaign: Campaign, user, settle: Callable[[Evaluation], None] | None = None,
+    problems: Sequence[Problem] | None = None,
+) -> list[Decision]:
+    """Go through the campaign's problems (or only ``problems`` of them) by name. ``user``: the quick start's reviewer.
 
     ``settle`` returns when a comparison that was asked for has ended or takes too long (default: wait for a worker).
     """
     decisions = []
-    for problem, best, reason in _choices(campaign, user):
+    for problem, best, reason in _choices(campaign, user, problems):
         if best is None or reason:
             decisions.append(Decision(problem.name, False, reason))
             continue
         try:
             if publishing.standing_review(best.attempt) is None:
-                comment = "Passed every check; the best SOL score of the quick start's attempts."
-                publishing.review(best.attempt, user, Review.Decision.APPROVED, comment, best)
+                publishing.review(best.attempt, user, Review.Decision.APPROVED, COMMENT, best)
             if reason := _side_by_side(best, user, settle or wait_for):
                 decisions.append(Decision(problem.name, False, reason))
                 continue
@@ -61,10 +67,12 @@ def merge_best(campaign: Campaign, user, settle: Callable[[Evaluation], None] | 
     return decisions
 
 
-def ask_for_sanitizers(campaign: Campaign, user) -> list[Evaluation]:
+def ask_for_sanitizers(
+    campaign: Campaign, user, problems: Sequence[Problem] | None = None
+) -> list[Evaluation]:
     """Have sanitizers look at what `merge_best` would merge, where that is demanded. Returns the runs to wait for."""
     runs = []
-    for _, best, reason in _choices(campaign, user):
+    for _, best, reason in _choices(campaign, user, problems):
         if best is not None and not reason:
             standing = sanitizing.standing(best.attempt, best)
             if standing.demanded and standing.run is None:
@@ -72,11 +80,32 @@ def ask_for_sanitizers(campaign: Campaign, user) -> list[Evaluation]:
     return runs
 
 
-def _choices(campaign: Campaign, user) -> Iterator[tuple[Problem, Evaluation | None, str]]:
-    """Each problem by name with its best attempt's evaluation and the reason not to merge it, if there is one."""
-    for problem in campaign.problems.order_by("name"):
-        best = scores.best_evaluation(problem, campaign.language, campaign.hardware, campaign=campaign)
-        yield problem, best, "not merged, no attempt passed" if best is None else _objection(problem, best, user)
+def own_attempts(campaign: Campaign, problem: Problem) -> int:
+    """How many attempts the quick start's tuners have made at ``problem``."""
+    return campaign.attempts.filter(
+        problem=problem, language=campaign.language, kind=Attempt.Kind.AGENT, agent__in=accounts.own_agents()
+    ).count()
+
+
+def _choices(
+    campaign: Campaign, user, problems: Sequence[Problem] | None
+) -> Iterator[tuple[Problem, Evaluation | None, str]]:
+    """Each problem by name, the evaluation of the tuners' best attempt, and why not to merge it, if there is a reason.
+    """
+    wanted = campaign.problems.order_by("name")
+    if problems is not None:
+        wanted = wanted.filter(pk__in=[problem.pk for problem in problems])
+    for problem in wanted:
+        best = scores.best_evaluation(
+            problem, campaign.language, campaign.hardware, campaign=campaign, agent__in=accounts.own_agents()
+        )
+        if best is not None:
+            reason = _objection(problem, best, user)
+        elif own_attempts(campaign, problem):
+            reason = "not merged, no attempt passed"
+        else:
+            reason = "not merged, no attempt was made yet"
+        yield problem, best, reason
 
 
 def wait_for(evaluation: Evaluation) -> None:
@@ -116,7 +145,7 @@ def current(campaign: Campaign) -> list[Solution]:
 def _objection(problem: Problem, best: Evaluation, user) -> str:
     published = Solution.objects.filter(
         problem=problem, language=best.attempt.language, hardware=best.hardware, superseded_at=None
-    ).select_related("evaluation").first()
+    ).select_related("evaluation", "attempt__agent").first()
     if published is not None:
         if published.evaluation_id == best.pk:
             return "already merged"
@@ -135,5 +164,10 @@ def _objection(problem: Problem, best: Evaluation, user) -> str:
 
 
 def _merged_by(user, solution: Solution) -> bool:
-    """Whether ``user`` merged ``solution``. Not known, as after a reindex, counts as no: better kept than lost."""
+    """Whether ``user`` merged ``solution``. Not known, as after a reindex, counts as no: better kept than lost.
+
+    A person may log in as the quick start's reviewer: what is of another agent only a person can have merged.
+    """
+    if solution.attempt.agent not in accounts.own_agents():
+        return False
     return Event.objects.filter(kind="solution.merged", data__commit=solution.commit, actor=user).exists()

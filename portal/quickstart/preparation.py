@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from django.conf import settings
@@ -14,7 +14,6 @@ from agentcore.agents.tunables import parse
 from agentcore.problems import find_problems
 from agentcore.vocabulary import HardwareName, Language
 from portal.attempts.repository import ensure_repositories
-from portal.baselines.measuring import ensure_baselines
 from portal.campaigns.models import Campaign
 from portal.evaluations import queue
 from portal.evaluations.models import Evaluation
@@ -59,13 +58,9 @@ def open_campaign(problems: Sequence[Problem]) -> Campaign:
     return campaign
 
 
-def prepare(problems: Sequence[Problem], step: Callable[[str], None]) -> None:
-    """Both repositories, the baselines queued, and what an earlier run left half done put back into the queue."""
-    step("repositories")
+def prepare() -> None:
+    """Both repositories, and what an earlier run left half done put back into the queue."""
     ensure_repositories()
-    for problem in problems:
-        step(f"baselines of {problem.name}")
-        ensure_baselines(problem, [HARDWARE])
     release_abandoned()
     queue.wake_all()
 

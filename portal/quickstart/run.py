@@ -17,6 +17,7 @@ import urllib.request
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from django.conf import settings
@@ -29,11 +30,15 @@ from agentcore.vocabulary import Verdict
 from portal.attempts import notes
 from portal.campaigns.models import Campaign
 from portal.evaluations.models import Evaluation
-from portal.quickstart import accounts, merging, preparation, requirements
+from portal.problems.models import Problem
+from portal.quickstart import accounts, merging, pace, preparation, requirements
 from portal.quickstart.display import Display, Snapshot, campaign_table, make_display, take
+from portal.quickstart.merging import Decision
 from portal.quickstart.processes import Child, Supervisor
+from portal.quickstart.search import Search
 
-STALLED_S = 300
+POLL_S = 0.5
+STALLED_S = settings.EVALUATION_DEADLINE_S + 60
 _OPEN = (Evaluation.State.QUEUED, Evaluation.State.RUNNING)
 _FINISHED = (Evaluation.State.DONE, Evaluation.State.DUPLICATE)
 
@@ -47,7 +52,7 @@ class Options:
     problems: tuple[str, ...]
     agents: int
     minutes: float | None
-    """No attempt starts later than this after the beginning; None = no limit."""
+    """No problem is begun and no attempt started later than this after the first one; None = no limit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +93,7 @@ class _Run:
     def __init__(self, options: Options, console: Console, processes: Supervisor) -> None:
         self.options, self.console, self.processes = options, console, processes
         self.passwords: dict[str, str] = {}
-        self.began = time.monotonic()
+        self.problems: list[Problem] = []
         try:
             self.port = requirements.choose_port(options.host, options.port)
         except OSError as error:
@@ -101,19 +106,20 @@ class _Run:
             with make_display(self.console) as display:
                 campaign = self._prepare(display)
                 services = self._start_services(display)
-                self._run_tuners(campaign, services, display)
-                self._sanitize(campaign, services, display)
-                display.step("reviewing and merging")
-                decisions = merging.merge_best(campaign, accounts.reviewer())
+                decisions, ran_out = self._search(campaign, services, display)
                 notes.write()
                 snapshot = take(campaign)
         except BaseException:
             self._say_passwords()  # they exist nowhere else
             raise
-        self.console.print(campaign_table(snapshot))
-        for decision in decisions:
+        self.console.print(campaign_table(snapshot, {problem.name for problem in self.problems}))
+        for decision in sorted(decisions, key=lambda decision: decision.problem):
             said = "merged, " if decision.merged else ""
             self.console.print(Text(f"{decision.problem}: {said}{decision.reason}"), soft_wrap=True)
+        if ran_out:
+            planned = self.options.attempts_per_problem
+            counts = pace.made(campaign, self.problems, planned)
+            self.console.print(Text(f"\n{pace.out_of_time(counts, planned)}"), soft_wrap=True)
         self._say_where()
         if not self.options.once:
             self._serve(services)
@@ -126,9 +132,10 @@ class _Run:
         Path(settings.STATIC_ROOT).mkdir(parents=True, exist_ok=True)
         self.passwords = accounts.ensure_people()
         display.step("problems")
-        problems = preparation.import_suite(self.options.problems)
-        campaign = preparation.open_campaign(problems)
-        preparation.prepare(problems, display.step)
+        self.problems = preparation.import_suite(self.options.problems)
+        campaign = preparation.open_campaign(self.problems)
+        display.step("repositories")
+        preparation.prepare()
         display.already(list(Evaluation.objects.filter(state__in=_FINISHED).values_list("pk", flat=True)))
         return campaign
 
@@ -173,66 +180,72 @@ class _Run:
                 time.sleep(0.1)
         raise CommandError(f"the portal did not answer within {patience_s:.0f} s; see {portal.log}")
 
-    def _start_tuners(self, campaign: Campaign) -> list[Child]:
-        names = self.options.problems or campaign.problems.order_by("name").values_list("name", flat=True)
-        shares = [list(names)[start :: self.options.agents] for start in range(self.options.agents)]
-        started = []
-        for number, share in enumerate(filter(None, shares), start=1):
-            agent, token = accounts.ensure_agent(f"tuner-{number}")
-            # An agent gets what any agent has: its address and its token, nothing of the portal's own environment.
-            environment = {
-                key: value for key, value in os.environ.items() if key in ("PATH", "LANG", "LC_ALL", "TMPDIR", "HOME")
-            }
-            scheme, _, rest = self.url.partition("://")
-            environment["KERNELYARD_ATTEMPTS_URL"] = f"{scheme}://{agent.name}:{token}@{rest}/git/attempts.git"
-            command = [
-                sys.executable, "-m", "agentcore.agents.tuner", "--language", campaign.language, "--hardware",
-                campaign.hardware, "--campaign", campaign.name, "--in-all", "--seed", str(number),
-                "--attempts", str(self.options.attempts_per_problem),
-            ]
-            if self.options.minutes is not None:
-                left = max(0.0, self.options.minutes - (time.monotonic() - self.began) / 60)
-                command += ["--minutes", f"{left:.3f}"]
-            for name in share:
-                command += ["--problem", name]
-            started.append(
-                self.processes.start(agent.name, command, environment=environment, cwd=settings.BASE_DIR)
-            )
-        return started
+    def _start_tuner(
+        self, campaign: Campaign, name: str, problem: Problem, attempts: int, minutes: float | None
+    ) -> Child:
+        agent, token = accounts.ensure_agent(name)
+        # An agent gets what any agent has: its address and its token, nothing of the portal's own environment.
+        environment = {
+            key: value for key, value in os.environ.items() if key in ("PATH", "LANG", "LC_ALL", "TMPDIR", "HOME")
+        }
+        scheme, _, rest = self.url.partition("://")
+        environment["KERNELYARD_ATTEMPTS_URL"] = f"{scheme}://{agent.name}:{token}@{rest}/git/attempts.git"
+        command = [
+            sys.executable, "-m", "agentcore.agents.tuner", "--language", campaign.language, "--hardware",
+            campaign.hardware, "--campaign", campaign.name, "--seed", name.removeprefix(accounts.TUNER_PREFIX),
+            "--problem", problem.name, "--attempts", str(attempts),
+        ]
+        if minutes is not None:
+            command += ["--minutes", f"{minutes:.3f}"]
+        return self.processes.start(agent.name, command, environment=environment, cwd=settings.BASE_DIR)
 
-    def _run_tuners(self, campaign: Campaign, services: Sequence[Child], display: Display) -> None:
-        tuners = self._start_tuners(campaign)
-        display.step(f"{len(tuners)} tuner(s) at work, {self.options.attempts_per_problem} attempts per problem")
-        failed: set[str] = set()
-        last_change, count = time.monotonic(), -1
+    def _search(
+        self, campaign: Campaign, services: Sequence[Child], display: Display
+    ) -> tuple[list[Decision], bool]:
+        """Have the tuners work and merge what they found; what became of each problem, and whether time ran out."""
+        decided: dict[int, Decision] = {}
+
+        def merge(problems: Sequence[Problem]) -> None:
+            _tell(campaign, display)
+            self._sanitize(campaign, problems, services, display)
+            for problem in problems:
+                (decided[problem.pk],) = merging.merge_best(campaign, accounts.reviewer(), problems=[problem])
+                if decided[problem.pk].merged:
+                    display.step(f"{problem.name}: merged, {decided[problem.pk].reason}")
+
+        planned, minutes = self.options.attempts_per_problem, self.options.minutes
+        search = Search(
+            campaign, self.problems, lanes=self.options.agents, attempts=planned,
+            seconds=None if minutes is None else 60 * minutes, start=partial(self._start_tuner, campaign),
+            merge=lambda problem: merge([problem]), say=display.step,
+        )
+        so_far = pace.so_far(pace.made(campaign, self.problems, planned), planned)
+        display.step(f"{self.options.agents} tuner(s) at work, {planned} attempts per problem: {so_far}")
+        last_change, last, looks = time.monotonic(), None, 0
         while True:
             _require_running(services)
-            finished = Evaluation.objects.filter(state__in=_FINISHED, hardware=campaign.hardware)
-            news = finished.select_related("attempt__problem", "attempt__agent", "duplicate_of").defer("result")
-            for evaluation in news.order_by("finished_at", "id"):
-                display.finished(evaluation)
-            snapshot = take(campaign)
-            display.update(snapshot)
-            at_work = [tuner for tuner in tuners if tuner.running()]
-            for tuner in tuners:
-                if not tuner.running() and tuner.process.returncode != 0 and tuner.name not in failed:
-                    failed.add(tuner.name)
-                    display.step(f"{tuner.name} stopped early: {tuner.last_words(3)}")
-            if not at_work and not snapshot.waiting:
+            if not search.step():
                 break
-            if news.count() != count:
-                last_change, count = time.monotonic(), news.count()
+            looks += 1
+            time.sleep(POLL_S)
+            if looks % 3:  # looking at everything takes time from what is being measured
+                continue
+            display.update(take(campaign))
+            if (now := (_tell(campaign, display), len(search.begun))) != last:
+                last_change, last = time.monotonic(), now
             elif time.monotonic() - last_change > STALLED_S:
                 raise CommandError(f"no evaluation ended in {STALLED_S} s; see {services[0].log}")
-            time.sleep(1.0)
-        if len(failed) == len(tuners):
-            raise CommandError(f"no tuner could work:\n{tuners[0].last_words()}")
+        if search.failed and len(search.failed) == len(search.begun):
+            raise CommandError(f"no tuner could work:\n{next(iter(search.failed.values())).last_words()}")
+        merge([problem for problem in self.problems if problem.pk not in decided])
+        return list(decided.values()), search.out_of_time
 
-    def _sanitize(self, campaign: Campaign, services: Sequence[Child], display: Display) -> None:
-        runs = merging.ask_for_sanitizers(campaign, accounts.reviewer())
+    def _sanitize(
+        self, campaign: Campaign, problems: Sequence[Problem], services: Sequence[Child], display: Display
+    ) -> None:
+        runs = merging.ask_for_sanitizers(campaign, accounts.reviewer(), problems)
         if not runs:
             return
-        display.step(f"sanitizers look at {len(runs)} kernel(s)")
         deadline = time.monotonic() + STALLED_S
         left = Evaluation.objects.filter(pk__in=[run.pk for run in runs], state__in=_OPEN)
         while left.exists():
@@ -240,7 +253,7 @@ class _Run:
             if time.monotonic() > deadline:
                 display.step(f"sanitizers did not finish in {STALLED_S} s; see {services[0].log}")
                 return  # the merge then says what is missing
-            time.sleep(0.5)
+            time.sleep(POLL_S)
         for run in Evaluation.objects.filter(pk__in=[run.pk for run in runs]).exclude(verdict=Verdict.CLEAN.value):
             display.finished(run)
 
@@ -264,6 +277,18 @@ class _Run:
         while True:
             _require_running(services)
             time.sleep(1)
+
+
+def _tell(campaign: Campaign, display: Display) -> int:
+    """Have the display say what ended; how many evaluations have ended in all."""
+    finished = Evaluation.objects.filter(state__in=_FINISHED, hardware=campaign.hardware)
+    news = list(
+        finished.select_related("attempt__problem", "attempt__agent", "duplicate_of").defer("result")
+        .order_by("finished_at", "id")
+    )
+    for evaluation in news:
+        display.finished(evaluation)
+    return len(news)
 
 
 def _require_running(children: Sequence[Child]) -> None:

@@ -5,6 +5,9 @@ from __future__ import annotations
 from django.conf import settings
 from django.db import models
 
+AUTOMATIC = "Automatic choice of the quick start, which no person reviewed"
+"""How the comment of an approval begins that a program gave."""
+
 
 class Review(models.Model):
     class Decision(models.TextChoices):
@@ -30,6 +33,11 @@ class Review(models.Model):
 
     def __str__(self) -> str:
         return f"{self.decision} by {self.reviewer_name}"
+
+    @property
+    def is_automatic(self) -> bool:
+        """Whether a program decided, under the reviewer's account."""
+        return self.comment.startswith(AUTOMATIC)
 
 
 class Solution(models.Model):

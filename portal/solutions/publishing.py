@@ -25,7 +25,7 @@ from portal.evaluations.models import Evaluation
 from portal.events.models import log as log_event
 from portal.problems.models import Problem
 from portal.solutions import replacing
-from portal.solutions.models import Review, Solution
+from portal.solutions.models import AUTOMATIC, Review, Solution
 from portal.solutions.replacing import Replacement
 from portal.text import storable
 
@@ -189,6 +189,13 @@ def _replacement_facts(replaced: Replacement) -> dict[str, object]:
     }
 
 
+def _review_trailer(approval: Review) -> dict[str, str]:
+    if approval.is_automatic:
+        return {"Review": AUTOMATIC}
+    approver = Identity.of_person(approval.reviewer_name, approval.reviewer.email if approval.reviewer else "")
+    return {"Reviewed-by": f"{approver.name} <{approver.email}>"}
+
+
 def _replacement_trailers(replaced: Replacement, user) -> dict[str, str]:
     trailers = {"Replaces": replaced.solution.attempt.commit, "Compared": replaced.words}
     if replaced.evaluation is not None:
@@ -215,7 +222,6 @@ def _publication(
     prefix = f"problems/{problem.name}/"
     speedup = f", {evaluation.speedup:.2f}× over the baseline" if evaluation.speedup else ""
     reviewer = Identity.of_person(user.get_full_name() or user.get_username(), user.email)
-    approver = Identity.of_person(approval.reviewer_name, approval.reviewer.email if approval.reviewer else "")
     return Publication(
         problem=problem.name,
         language=Language(attempt.language),
@@ -234,7 +240,7 @@ def _publication(
             "Run": evaluation.lease_token,
             "Harness": evaluation.harness_version,
             "Sanitizers": sanitizing.standing(attempt, evaluation).summary,
-            "Reviewed-by": f"{approver.name} <{approver.email}>",
+            **_review_trailer(approval),
             **(_replacement_trailers(replaced, user) if replaced else {}),
         },
         extra_files={"result.json": (json.dumps(evaluation.result, indent=1, sort_keys=True) + "\n").encode()},

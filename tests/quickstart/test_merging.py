@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from portal.agents.models import Agent
 from portal.evaluations import queue
 from portal.events.models import log as log_event
+from portal.quickstart.accounts import ensure_agent
 from portal.quickstart.merging import ask_for_sanitizers, merge_best
 from portal.solutions import publishing
 from portal.solutions.models import Solution
@@ -31,13 +33,54 @@ def reason(campaign, reviewer) -> str:
     return decision.reason
 
 
+def tuner() -> Agent:
+    """The quick start's own first agent."""
+    return ensure_agent("tuner-1")[0]
+
+
 def attempt(campaign, latencies: tuple[float, float], slug: str = "new"):
-    row = make.make_attempt(campaign.problems.get(), campaign=campaign, slug=slug)
+    row = make.make_attempt(campaign.problems.get(), tuner(), campaign=campaign, slug=slug)
     return make.make_evaluation(row, result=make.make_result(row, latencies=latencies))
 
 
-def test_nothing_passed(campaign, reviewer) -> None:
+def test_nothing_tried_is_told_apart_from_nothing_passed(campaign, reviewer) -> None:
+    assert "no attempt was made yet" in reason(campaign, reviewer)
+    make.make_attempt(campaign.problems.get(), tuner(), campaign=campaign)
     assert "no attempt passed" in reason(campaign, reviewer)
+
+
+@pytest.mark.parametrize(("name", "kind"), [("ada", "command"), ("tuner-1", "human"), ("tuner-ada", "tuner")])
+def test_what_another_agent_pushed_into_the_campaign_waits_for_a_person(campaign, reviewer, name, kind) -> None:
+    make.make_baseline(campaign.problems.get(), (40.0, 80.0))
+    row = make.make_attempt(campaign.problems.get(), make.make_agent(name, kind), campaign=campaign, slug="new")
+    make.make_evaluation(row, result=make.make_result(row, latencies=(10.0, 20.0)))
+    assert "no attempt was made yet" in reason(campaign, reviewer)
+    assert ask_for_sanitizers(campaign, reviewer) == []
+    assert not row.reviews.exists()
+
+
+def test_a_faster_attempt_of_another_agent_does_not_keep_its_own_from_being_chosen(
+    campaign, reviewer, monkeypatch
+) -> None:
+    make.make_baseline(campaign.problems.get(), (40.0, 80.0))
+    theirs = make.make_attempt(campaign.problems.get(), make.make_agent("ada"), campaign=campaign, slug="ada")
+    make.make_evaluation(theirs, result=make.make_result(theirs, latencies=(5.0, 10.0)))
+    ours = attempt(campaign, (10.0, 20.0))
+    merged = []
+    monkeypatch.setattr(publishing, "merge", lambda *arguments: merged.append(arguments))
+    (decision,) = merge_best(campaign, reviewer)
+    assert decision.merged
+    assert merged == [(ours.attempt, ours, reviewer)]
+    (review,) = ours.attempt.reviews.all()
+    assert review.is_automatic
+    assert "which no person reviewed" in review.comment
+
+
+def test_only_the_given_problems_are_looked_at(campaign, reviewer) -> None:
+    other = make.make_problem("softmax")
+    campaign.problems.add(other)
+    assert [decision.problem for decision in merge_best(campaign, reviewer, problems=[other])] == ["softmax"]
+    assert len(merge_best(campaign, reviewer)) == 2
 
 
 def test_no_baseline_to_compare_with(campaign, reviewer) -> None:
@@ -75,6 +118,14 @@ def test_what_a_person_merged_stays_however_good_a_later_attempt_is(campaign, re
     assert "a person chose the current solution" in reason(campaign, reviewer)
 
 
+def test_what_a_person_merged_of_another_agent_as_the_quick_starts_reviewer_stays(campaign, reviewer) -> None:
+    make.make_baseline(campaign.problems.get(), (40.0, 80.0))
+    publish(campaign, reviewer)
+    Agent.objects.filter(name="tuner-1").update(name="ada")
+    attempt(campaign, (10.0, 20.0))
+    assert "a person chose the current solution" in reason(campaign, reviewer)
+
+
 @pytest.mark.parametrize(("ratio", "merges"), [(2.0, True), (1.0, False)])
 def test_its_own_earlier_choice_is_replaced_by_what_is_faster_side_by_side(
     campaign, reviewer, monkeypatch, ratio: float, merges: bool
@@ -107,7 +158,7 @@ def test_a_comparison_that_nobody_makes_merges_nothing(campaign, reviewer, setti
 def sanitized(campaign, reviewer, *findings):
     """The best attempt of a problem with a baseline, measured where sanitizers are; asked for, and then looked at."""
     make.make_baseline(campaign.problems.get(), (40.0, 80.0))
-    row = make.make_attempt(campaign.problems.get(), campaign=campaign, slug="new")
+    row = make.make_attempt(campaign.problems.get(), tuner(), campaign=campaign, slug="new")
     stamp = make.make_stamp(sanitizers=["address", "undefined", "thread"])
     make.make_evaluation(row, result=make.make_result(row, latencies=(10.0, 20.0), stamp=stamp))
     (run,) = ask_for_sanitizers(campaign, reviewer)
@@ -133,7 +184,7 @@ def test_what_they_found_clean_has_no_obstacle(campaign, reviewer) -> None:
 
 def test_no_run_is_asked_for_what_is_not_merged(campaign, reviewer) -> None:
     make.make_baseline(campaign.problems.get(), (40.0, 80.0))
-    row = make.make_attempt(campaign.problems.get(), campaign=campaign, slug="new")
+    row = make.make_attempt(campaign.problems.get(), tuner(), campaign=campaign, slug="new")
     stamp = make.make_stamp(sanitizers=["address"])
     make.make_evaluation(row, result=make.make_result(row, latencies=(50.0, 100.0), stamp=stamp))
     assert ask_for_sanitizers(campaign, reviewer) == []

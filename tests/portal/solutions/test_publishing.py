@@ -19,7 +19,7 @@ from portal.evaluations.models import Evaluation
 from portal.events.models import Event
 from portal.problems.models import Problem
 from portal.solutions import publishing
-from portal.solutions.models import Solution
+from portal.solutions.models import AUTOMATIC, Solution
 from portal.solutions.publishing import PublishingError
 from tests.portal import factories as make
 from tests.portal import repositories as repos
@@ -89,6 +89,16 @@ def test_an_approved_passed_attempt_is_published_with_its_provenance(problem, ev
     assert [e.kind for e in Event.objects.filter(attempt=attempt, actor=eve).order_by("id")] == [
         "review.approved", "solution.merged",
     ]
+
+
+def test_an_approval_that_a_program_gave_is_no_persons_review(problem, eve):
+    evaluation = judged("int main;")
+    publishing.review(evaluation.attempt, eve, "approved", f"{AUTOMATIC}: the best.", evaluation=evaluation)
+    solution = publishing.merge(evaluation.attempt, evaluation, eve)
+    with SolutionsRepository.open(django_settings.SOLUTIONS_REPOSITORY) as repository:
+        trailers = repository.commit(solution.commit).trailers
+    assert trailers["Review"] == AUTOMATIC
+    assert "Reviewed-by" not in trailers
 
 
 @pytest.fixture
