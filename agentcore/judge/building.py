@@ -82,6 +82,20 @@ def build_ahead(request: EvaluationRequest) -> Iterator[None]:
         yield
 
 
+def compiles(request: EvaluationRequest) -> bool:
+    """Whether the kernel can be built; if so the evaluation finds it cached. For asking before anything is measured.
+
+    Nothing is reported from here either: what cannot be told (no compiler, no sandbox) counts as yes, and the
+    evaluation says what is wrong.
+    """
+    if not request.language.is_compiled:
+        return (request.kernel_dir / request.language.source_name).is_file()
+    try:
+        return _build(request, find_sandbox(request.sandbox)).artifact is not None
+    except Exception:
+        return True
+
+
 def _build_quietly(request: EvaluationRequest) -> None:
     with contextlib.suppress(Exception):
         _build(request, find_sandbox(request.sandbox))

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import shutil
 import sys
 import tempfile
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from agentcore.baselines.judged import fastest_baselines
 from agentcore.bounds.score import geomean
 from agentcore.build.frameworks import FrameworkMissing, framework_version
-from agentcore.judge.building import build_ahead
+from agentcore.judge.building import build_ahead, compiles
 from agentcore.judge.command import (
     CannotRun,
     Subparsers,
@@ -26,6 +28,7 @@ from agentcore.judge.command import (
     run_command,
     write_whole,
 )
+from agentcore.judge.device_lock import device_lease
 from agentcore.judge.rendering import render, render_compiled
 from agentcore.judge.request import EvaluationRequest
 from agentcore.judge.result import EvaluationResult, WorkloadResult
@@ -33,11 +36,17 @@ from agentcore.official.candidate import Candidate, candidate, is_made_for
 from agentcore.problems import Problem, load_problem
 from agentcore.vocabulary import HardwareName, Language, Verdict
 
+if TYPE_CHECKING:
+    from agentcore.judge.evaluate import Judge
+
 PROVENANCE = ("result.json", "solution.json")
 """What stands beside a published kernel and was not part of it."""
 
 RUN_TO_RUN = {True: 0.05, False: 0.25}
 """How much a geometric-mean latency may move between two runs beyond both intervals: GPU, CPU (shared machines)."""
+
+TELLING_INTERVALS = 0.25
+"""How wide both intervals together may be, relative, for an agreement within them to mean something."""
 
 
 def add_parser(subparsers: Subparsers) -> None:
@@ -108,13 +117,21 @@ def _judge_candidate(arguments: argparse.Namespace, problem: Problem, kernel: Ca
         judge = judge_for(hardware, arguments.cache_dir)
     _check_framework(kernel)
     fastest = None
-    if arguments.baseline == "auto":
+    # Before the baselines: a kernel that does not compile is known in seconds.
+    if arguments.baseline == "auto" and _compiles(request, judge):
         fastest = fastest_baselines(judge, problem, arguments.cache_dir, arguments.sandbox)
     result = judge.evaluate(request)
     print(render(result, given if fastest is None else fastest))
     if arguments.json:
         write_whole(arguments.json, result.model_dump_json(indent=1))
     return 0 if result.passed else 1
+
+
+def _compiles(request: EvaluationRequest, judge: Judge) -> bool:
+    with ExitStack() as stack:
+        if judge.target.builds_disturb:
+            stack.enter_context(device_lease(judge.target.device_uuid))
+        return compiles(request)
 
 
 def _compile(arguments: argparse.Namespace, problem: Problem, hardware: HardwareName, kernel: Candidate) -> int:
@@ -174,6 +191,8 @@ def _verify(arguments: argparse.Namespace) -> int:
     print(render(measured, None))
     comparison = compare_with_claim(claimed, measured)
     print(comparison["text"])
+    if figures := _claimed_figures(directory / "solution.json"):
+        print(f"claimed: {figures}; no baseline is measured here")
     if arguments.json:
         write_whole(arguments.json, json.dumps({**comparison, "measured": measured.model_dump(mode="json")}, indent=1))
     return 0 if comparison["agrees"] else 1
@@ -182,8 +201,8 @@ def _verify(arguments: argparse.Namespace) -> int:
 def compare_with_claim(claimed: EvaluationResult, measured: EvaluationResult) -> dict[str, object]:
     """Whether a re-measurement agrees with a published result within its noise; {"agrees", "ratio", "noise", "text"}.
 
-    ``ratio`` is the geometric mean of measured over claimed latencies. The noise is half of both mean relative
-    intervals plus the target's run-to-run allowance. On another device only the verdict can be compared.
+    ``ratio`` is the geometric mean of measured over claimed latencies. The noise, relative to them, is half of both
+    mean relative intervals plus the target's run-to-run allowance. On another device only the verdict can be compared.
     """
     if claimed.kernel_digest and claimed.kernel_digest != measured.kernel_digest:
         text = "DISAGREES: these are not the files that were measured (their digest is another)"
@@ -196,14 +215,44 @@ def compare_with_claim(claimed: EvaluationResult, measured: EvaluationResult) ->
         text = "DISAGREES: no workload is in both results"
         return {"agrees": False, "ratio": None, "noise": None, "text": text}
     ratio = geomean([b.latency_us / a.latency_us for a, b in pairs if a.latency_us and b.latency_us])
-    noise = RUN_TO_RUN[claimed.hardware.is_gpu] + sum(_spread(a) + _spread(b) for a, b in pairs) / (2 * len(pairs))
+    intervals = sum(_spread(a) + _spread(b) for a, b in pairs) / (2 * len(pairs))
+    noise = RUN_TO_RUN[claimed.hardware.is_gpu] + intervals
     same_device = claimed.stamp.device_name == measured.stamp.device_name
     agrees = not same_device or abs(ratio - 1) <= noise
     word = "agrees" if agrees else "DISAGREES"
-    text = f"{word}: passed again; measured/claimed latency {ratio:.3f}, noise ±{noise:.3f}"
+    text = f"{word}: passed again, {_against_claim(ratio)} (geometric mean of {len(pairs)} workloads)"
     if not same_device:
-        text += f" (not comparable: claimed on {claimed.stamp.device_name}, measured on {measured.stamp.device_name})"
+        text += f"; not comparable: claimed on {claimed.stamp.device_name}, measured on {measured.stamp.device_name}"
+    else:
+        text += f"; up to {noise:.0%} either way is the noise of two such runs"
+        if intervals > TELLING_INTERVALS:
+            text += (
+                f"\n  the host was too busy for this to mean much: the two runs' own intervals are {intervals:.0%};"
+                " verify again when it is quiet"
+            )
     return {"agrees": agrees, "ratio": ratio, "noise": noise, "text": text}
+
+
+def _against_claim(ratio: float) -> str:
+    """The measured over the claimed latency, in words."""
+    if abs(ratio - 1) < 0.0005:
+        return "as fast as claimed"
+    return f"{abs(ratio - 1):.1%} {'slower' if ratio > 1 else 'faster'} than claimed"
+
+
+def _claimed_figures(file: Path) -> str:
+    """Speed-up and SOL score as ``solution.json`` of a published solution states them; empty where it does not."""
+    try:
+        summary = json.loads(file.read_text("utf-8"))["summary"]
+        speedup, score = (summary.get(name) for name in ("speedup", "sol_score"))
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return ""
+    said = []
+    if isinstance(speedup, float) and math.isfinite(speedup):
+        said.append(f"{speedup:.2f} times as fast as the baseline")
+    if isinstance(score, float) and math.isfinite(score):
+        said.append(f"SOL score {score:.3f}")
+    return ", ".join(said)
 
 
 def _latency_pairs(

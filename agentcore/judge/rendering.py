@@ -27,13 +27,23 @@ def render(result: EvaluationResult, baseline: EvaluationResult | Mapping[str, F
     if result.message:
         lines.append(f"  {_said(result.message)}")
     lines += [f"  {c.status:4} {c.name}: {_said(c.message)}" for c in result.failed_checks()]
+    if result.workloads:
+        lines += _table(result, baseline)
+    lines.append("  " + ", ".join(f"{name} {value:.2f} s" for name, value in result.seconds.items()))
+    return "\n".join(lines)
+
+
+def _table(
+    result: EvaluationResult, baseline: EvaluationResult | Mapping[str, FastestBaseline] | None
+) -> list[str]:
+    """A header, a line per workload, and the figures over all of them where the kernel passed."""
     base, kinds = _baseline_times(baseline)
     names = [f"held-out {w.index}" if w.heldout else _axes(w.axes) for w in result.workloads]
     width = min(44, max(map(len, ("workload", *names))))
-    lines.append(
+    lines = [
         f"  {'workload':>{width}} {'T_k us':>10} {'±':>7} {'T_b us':>10} {'T_SOL us':>10} {'T_b/T_k':>8} {'S':>6}"
         + ("  T_b of" if kinds else "")
-    )
+    ]
     latencies, speedups, scores = [], [], []
     for name, w in zip(names, result.workloads, strict=True):
         t_k, t_b, t_sol = w.latency_us, base.get(w.uuid), w.bound.t_sol_us if w.bound else None
@@ -52,8 +62,7 @@ def render(result: EvaluationResult, baseline: EvaluationResult | Mapping[str, F
         )
     if result.passed and any(latencies):
         lines.append(_summary(latencies, speedups, scores))
-    lines.append("  " + ", ".join(f"{name} {value:.2f} s" for name, value in result.seconds.items()))
-    return "\n".join(lines)
+    return lines
 
 
 def _baseline_times(

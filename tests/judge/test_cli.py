@@ -11,16 +11,17 @@ from typing import Any
 
 import pytest
 
+from agentcore.baselines import judged as judged_baselines
 from agentcore.baselines.judged import _kept
 from agentcore.build.frameworks import FrameworkMissing, framework_version
 from agentcore.cli import main
-from agentcore.judge.cli import compare_with_claim
+from agentcore.judge.cli import _claimed_figures, compare_with_claim
 from agentcore.judge.evaluate import kernel_digest
 from agentcore.judge.rendering import render
-from agentcore.judge.result import BoundRecord, EnvironmentStamp, EvaluationResult, WorkloadResult
+from agentcore.judge.result import BoundRecord, Check, EnvironmentStamp, EvaluationResult, WorkloadResult
 from agentcore.problems import load_problem
 from agentcore.sandbox import Sandbox
-from agentcore.vocabulary import HardwareName, Language, Verdict
+from agentcore.vocabulary import CheckName, CheckStatus, HardwareName, Language, Verdict
 from tests.judge.conftest import DOUBLE, DOUBLE_KERNEL, whole_kernel, workload, write_kernel, write_problem
 
 
@@ -301,8 +302,66 @@ def test_a_claim_holds_within_the_noise_of_both_and_not_beyond() -> None:
     within = compare_with_claim(claimed, result({"a": 11, "b": 110}, spread=0.02))
     assert within["agrees"] is True and within["ratio"] == pytest.approx(1.1)
     assert within["noise"] == pytest.approx(0.25 + 0.04)
-    for factor in (1.4, 0.6):
-        assert compare_with_claim(claimed, result({"a": 10 * factor, "b": 100 * factor}))["agrees"] is False
+    assert "agrees: passed again, 10.0% slower than claimed (geometric mean of 2 workloads)" in within["text"]
+    assert "up to 29% either way is the noise of two such runs" in within["text"] and "busy" not in within["text"]
+    for factor, words in ((1.4, "40.0% slower"), (0.6, "40.0% faster")):
+        beyond = compare_with_claim(claimed, result({"a": 10 * factor, "b": 100 * factor}))
+        assert beyond["agrees"] is False and words in beyond["text"]
+
+
+def test_an_agreement_within_very_wide_intervals_is_said_to_mean_little() -> None:
+    wide = compare_with_claim(result({"a": 10}, spread=1.0), result({"a": 11}, spread=0.2))
+    assert wide["agrees"] is True and wide["noise"] == pytest.approx(0.25 + 1.2)
+    assert "the host was too busy for this to mean much" in wide["text"]
+
+
+@pytest.mark.parametrize(("summary", "said"), [
+    ({"speedup": 7.754, "sol_score": 0.886}, "7.75 times as fast as the baseline, SOL score 0.886"),
+    ({"speedup": None, "sol_score": 0.886}, "SOL score 0.886"),
+    ({"speedup": "\x1b[2J", "sol_score": float("nan")}, ""),
+    (None, ""),
+    ([], ""),
+])
+def test_what_a_published_solution_claims_against_its_baseline(tmp_path: Path, summary: object, said: str) -> None:
+    (tmp_path / "solution.json").write_text(json.dumps({"summary": summary}))
+    assert _claimed_figures(tmp_path / "solution.json") == said
+
+
+def test_a_kernel_that_does_not_compile_is_known_before_any_baseline_is_measured(
+    judge_command: Callable[..., int], yard: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (yard / "problems" / "double_it" / "baseline.py").write_text("def run(x, y):\n    y.copy_(2 * x)\n")  # kept nowhere
+    bad = write_kernel(yard / "bad", "this is no C++")
+    assert judge_command(kernel=bad, baseline="auto") == 1
+    said = capsys.readouterr()
+    assert "compile_error" in said.out and "fail compiles" in said.out
+    assert "building" in said.err and "baseline" not in said.err
+    assert "workload" not in said.out, "a header of nothing"
+
+
+@pytest.mark.parametrize(("seen", "kinds"), [
+    (["disturbed", "passed"], {"hand"}),  # once more helps
+    (["disturbed", "disturbed"], set()),  # and no more than once; eager is no substitute
+    (["incorrect", "passed"], {"eager"}),  # what is wrong stays wrong
+])
+def test_a_disturbed_baseline_is_judged_once_more(
+    yard: Path, cache_dir: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
+    seen: list[str], kinds: set[str],
+) -> None:
+    problem, left = load_problem(yard / "problems" / "double_it"), list(seen)
+
+    def judged(*_: object) -> EvaluationResult:
+        word = left.pop(0)
+        if word == "disturbed":
+            quiet = Check(name=CheckName.QUIET_DEVICE, status=CheckStatus.FAIL, message="disturbed")
+            return result({}, verdict=Verdict.INFRA_ERROR).model_copy(update={"checks": [quiet]})
+        return result({"w0": 2.0}, verdict=Verdict(word))
+
+    monkeypatch.setattr(judged_baselines, "judge_baseline", judged)
+    monkeypatch.setattr(judged_baselines, "kept_baseline", lambda *_: None)
+    found = judged_baselines.fastest_baselines(None, problem, cache_dir)
+    assert {fastest.kind.value for fastest in found.values()} == kinds and left == []
+    assert ("was disturbed; once more" in capsys.readouterr().err) is (seen[0] == "disturbed")
 
 
 def test_results_without_a_common_workload_cannot_agree() -> None:
