@@ -6,7 +6,7 @@ an evaluation (device model, harness, driver, software: see comparisons.py) go b
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from agentcore.baselines import BaselineKind
@@ -65,9 +65,13 @@ def standing_baselines(problem, hardware: str, *, digest: str | None = None) -> 
         .prefetch_related("workloads", "duplicate_of__workloads")
         .order_by("-attempt_id", "-finished_at", "-id")
     )
+    rows = list(rows)
+    refuted = _refutations({row.duplicate_of.attempt_id for row in rows if row.duplicate_of}, hardware, wanted)
     found: dict[tuple[str, str], tuple[str, Evaluation]] = {}
     for row in rows:
         measured = row.duplicate_of or row
+        if row.duplicate_of and (later := refuted.get(measured.attempt_id)) and later.pk != measured.pk:
+            measured = later
         if (
             measured.state == Evaluation.State.DONE and measured.problem_digest == wanted
             and measured.verdict != Verdict.INFRA_ERROR.value
@@ -75,6 +79,22 @@ def standing_baselines(problem, hardware: str, *, digest: str | None = None) -> 
             model = str((measured.stamp or {}).get("device_name") or measured.device_uuid)
             found.setdefault((row.attempt.slug, model), (kind_of(row.attempt), measured))
     return list(found.values())
+
+
+def _refutations(attempts: Collection[int], hardware: str, digest: str) -> dict[int, Evaluation]:
+    """The newest evaluation of each of ``attempts`` that did not pass in it: it speaks for every attempt that is the
+    same program, also for those that point at an earlier one which passed.
+    """
+    if not attempts:
+        return {}
+    newest: dict[int, Evaluation] = {}
+    finished = Evaluation.objects.filter(
+        attempt__in=attempts, hardware=hardware, kind=Evaluation.Kind.MEASURE, state=Evaluation.State.DONE,
+        problem_digest=digest,
+    ).exclude(verdict=Verdict.INFRA_ERROR.value)
+    for row in finished.defer(*_HEAVY).prefetch_related("workloads").order_by("-finished_at", "-id"):
+        newest.setdefault(row.attempt_id, row)
+    return {attempt: row for attempt, row in newest.items() if row.verdict != Verdict.PASSED.value}
 
 
 def verified_baselines(problem, hardware: str, *, digest: str | None = None) -> list[Verified]:

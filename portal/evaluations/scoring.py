@@ -29,7 +29,10 @@ _ROWS_AT_ONCE = 10_000
 def score_new(evaluation: Evaluation) -> None:
     """Score a just recorded measurement; where it is a baseline, everything else of its problem too."""
     attempt = evaluation.attempt
-    if attempt.kind == Attempt.Kind.BASELINE:
+    is_anothers = evaluation.verdict != Verdict.PASSED.value and Evaluation.objects.filter(
+        duplicate_of__attempt=attempt, attempt__kind=Attempt.Kind.BASELINE, hardware=evaluation.hardware
+    ).exists()  # an adopted baseline is the same program, and has just been found wrong
+    if attempt.kind == Attempt.Kind.BASELINE or is_anothers:
         refresh_scores(attempt.problem, evaluation.hardware, evaluation.problem_digest)
     elif evaluation.verdict == Verdict.PASSED.value:
         with transaction.atomic():

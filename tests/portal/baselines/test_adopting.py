@@ -120,6 +120,19 @@ def test_what_a_later_run_found_wrong_is_neither_adopted_nor_passed_under_anothe
     assert third.evaluations.get().duplicate_of.verdict == Verdict.REWARD_HACK.value
 
 
+def test_an_adopted_program_that_a_later_run_finds_wrong_is_no_baseline_any_more(problem):
+    attempt = attempted(latencies=[20.0, 40.0])
+    call_command("baselines", "scale", "--kind", "agent", "--adopt", attempt.commit)
+    rival = make.make_attempt(problem, make.make_agent("bob"))
+    scored = make.make_evaluation(rival, result=make.make_result(rival, latencies=[10.0, 20.0]))
+    assert scored.speedup == pytest.approx(2.0)
+    queue.enqueue(attempt, "cpu", reason="asked for")
+    queue.finish(queue.claim("cpu", "bench1:1"), make.make_result(attempt, verdict=Verdict.REWARD_HACK))
+    assert baselines.verified_baselines(problem, "cpu") == []
+    scored.refresh_from_db()
+    assert scored.speedup is None
+
+
 def test_a_rejected_attempt_and_a_result_without_a_sandbox_are_not_adopted(problem):
     bare = attempted(latencies=[20.0, 40.0], stamp=make.make_stamp(sandbox="none"))
     with pytest.raises(CannotAdopt, match="without a sandbox"):
