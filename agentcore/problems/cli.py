@@ -80,9 +80,11 @@ def _report(paths: list[Path], staging: Path, sandbox: str | None) -> tuple[int,
         counts["loads"] += 1
         counts["staged"] += found.staged
         counts["workloads"] += len(found.problem.workloads)
+        counts["warnings"] += len(found.problem.warnings)
         _describe(found.problem, ran)
     total = counts["loads"] + counts["broken"]
-    _say(f"{counts['loads']} of {total} problems load, with {counts['workloads']} workloads")
+    warned = f"; {counts['warnings']} warnings" if counts["warnings"] else ""
+    _say(f"{counts['loads']} of {total} problems load, with {counts['workloads']} workloads{warned}")
     if not counts["loads"] and not counts["repeated"] and counts["broken"] == len(paths):
         return 2 if all(not path.exists() for path in paths) else 1, counts
     return 1 if counts["broken"] else 0, counts
@@ -90,14 +92,22 @@ def _report(paths: list[Path], staging: Path, sandbox: str | None) -> tuple[int,
 
 def _describe(problem: Problem, ran: str) -> None:
     name = f" ({problem.original_name!r})" if problem.original_name != problem.name else ""
-    cpu, heldout = len(problem.cpu_workloads), len(problem.heldout)
     stated = official_of(problem)
     official = f", official numbers of {len(stated.workloads)}" if stated is not None and stated.workloads else ""
-    counts = f"{len(problem.workloads)} workloads, {cpu} for the CPU, {heldout} held out"
-    _say(f"{problem.name}{name}: {counts}{official}{ran}")
+    _say(f"{problem.name}{name}: {_counts(problem)}{official}{ran}")
+    for warning in problem.warnings:
+        _say(f"  warning: {warning}")
     absent = missing_blobs(problem)
     if absent:
         _say(f"  {len(absent)} workloads cannot run: files are absent, such as {min(absent.values())[0]}")
+
+
+def _counts(problem: Problem) -> str:
+    """How many workloads there are, and which of them the CPU gets: all, unless it has a list of its own."""
+    count, cpu, heldout = len(problem.workloads), len(problem.cpu_workloads), len(problem.heldout)
+    word = "workload" if count == 1 else "workloads"
+    mine = f"{count} {word} for GPUs, {cpu} for the CPU" if cpu else f"{count} {word} for GPUs and the CPU alike"
+    return f"{mine}, {heldout or 'none'} held out"
 
 
 def _tried(problem: Problem, sandbox: str) -> tuple[str, str]:

@@ -11,8 +11,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
-from agentcore.problems import expressions
-from agentcore.problems.errors import ExpressionError
+from agentcore.problems import consistency, expressions
+from agentcore.problems.errors import ExpressionError, InconsistentError
 
 DTYPE_BYTES: dict[str, int] = {
     "bool": 1,
@@ -152,23 +152,12 @@ class Definition(Part):
 
     @model_validator(mode="after")
     def _consistent(self) -> Definition:
-        both = self.inputs.keys() & self.outputs.keys()
-        if both:
-            raise ValueError(f"{', '.join(sorted(both))} is both an input and an output; give the output another name")
-        clash = (self.inputs.keys() | self.outputs.keys()) & self.axes.keys()
-        if clash:
-            raise ValueError(f"{', '.join(sorted(clash))} is both an axis and a parameter")
-        _ = self.expr_order
-        known = self.axes.keys()
-        for side, specs in (("inputs", self.inputs), ("outputs", self.outputs)):
-            for name, spec in specs.items():
-                for position, entry in enumerate(spec.shape or ()):
-                    unknown = expressions.names(entry) - known if isinstance(entry, str) else frozenset()
-                    if unknown:
-                        raise ValueError(
-                            f"{side}.{name}.shape[{position}]: {', '.join(sorted(unknown))} is not an axis"
-                            f" (axes: {', '.join(known) or 'none'})"
-                        )
+        axes = {name: axis.expression if isinstance(axis, AxisExpr) else None for name, axis in self.axes.items()}
+        sides = (("inputs", self.inputs), ("outputs", self.outputs))
+        shapes = {(side, name): spec.shape or () for side, specs in sides for name, spec in specs.items()}
+        faults = consistency.find_faults(axes, shapes)
+        if faults:
+            raise InconsistentError(faults)
         return self
 
     @property
@@ -188,23 +177,13 @@ class Definition(Part):
 
     @functools.cached_property
     def expr_order(self) -> tuple[str, ...]:
-        """Expression axes ordered so that each comes after those it uses. Raises ValueError on a cycle."""
+        """Expression axes ordered so that each comes after those it uses."""
         needs = {
             name: expressions.names(axis.expression)
             for name, axis in self.axes.items()
             if isinstance(axis, AxisExpr)
         }
-        for name, used in needs.items():
-            unknown = used - self.axes.keys()
-            if unknown:
-                raise ValueError(f"axes.{name}.expression uses {', '.join(sorted(unknown))}, which is not an axis")
-        order: list[str] = []
-        while len(order) < len(needs):
-            ready = [n for n, used in needs.items() if n not in order and not (used & needs.keys() - set(order))]
-            if not ready:
-                raise ValueError(f"axes {', '.join(sorted(needs.keys() - set(order)))} are defined by each other")
-            order += ready
-        return tuple(order)
+        return consistency.order(needs)[0]
 
     def axis_values(self, workload_axes: Mapping[str, int]) -> dict[str, int]:
         """Every axis's value for a workload, in the definition's order. What else a workload sets is left out.

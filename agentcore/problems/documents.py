@@ -16,13 +16,13 @@ from typing import Any, BinaryIO, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from agentcore.problems.errors import DocumentError, ProblemError
+from agentcore.problems.errors import DocumentError, InconsistentError, ProblemError
 from agentcore.problems.locate import line_of
 
 Model = TypeVar("Model", bound=BaseModel)
 
 MAX_FILE_BYTES = 32 << 20
-_SHOWN_ERRORS = 5
+_SHOWN_ERRORS = 10
 _UNSTORABLE = re.compile(r"\x00|\\u(?:0000|[dD][89a-fA-F])")
 
 
@@ -105,20 +105,30 @@ def validate(
     """``data``, parsed from ``text``, as ``model``. Raises ``error`` with a line for each of the first few faults.
 
     ``within`` is where ``data`` stands in ``text``; ``first_line`` None says that ``file`` has no lines (a table).
+    A model may raise InconsistentError for several members at once.
     """
     try:
         return model.model_validate(data)
     except ValidationError as fault:
-        found = fault.errors(include_url=False, include_context=False, include_input=False)
+        found = [each for item in fault.errors(include_url=False, include_input=False) for each in _faults(item, data)]
         lines = []
-        for item in found[:_SHOWN_ERRORS]:
-            line = None if first_line is None else first_line + line_of(text, (*within, *item["loc"])) - 1
-            message = item["msg"].removeprefix("Value error, ")
-            field = dotted((*within, *_steps(item["loc"], data)))
-            lines.append(str(error.at(file, line, field, message)))
+        for steps, message in found[:_SHOWN_ERRORS]:
+            line = None if first_line is None else first_line + line_of(text, (*within, *steps)) - 1
+            lines.append(str(error.at(file, line, dotted((*within, *steps)), message)))
         if len(found) > _SHOWN_ERRORS:
             lines.append(f"{file}: and {len(found) - _SHOWN_ERRORS} more")
-        raise error("\n".join(lines)) from None
+        joined = error("\n".join(lines))
+        joined.file = file
+        raise joined from None
+
+
+def _faults(item: Any, data: Any) -> list[tuple[tuple[str | int, ...], str]]:
+    """The steps and the message of one error of a validator, of each of those that it carries."""
+    steps = tuple(_steps(item["loc"], data))
+    raised = item.get("ctx", {}).get("error")
+    if isinstance(raised, InconsistentError):
+        return [((*steps, *below), message) for below, message in raised.faults]
+    return [(steps, item["msg"].removeprefix("Value error, "))]
 
 
 def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

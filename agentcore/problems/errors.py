@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Self
+
+MAX_SHOWN_LINES = 25
+"""Of the faults of one problem no more lines are shown."""
+_LONGEST_LINE = 1000
 
 
 class DocumentError(ValueError):
@@ -23,6 +29,59 @@ class DocumentError(ValueError):
 
 class ProblemError(DocumentError):
     """A problem's files cannot be used."""
+
+
+class Faults:
+    """What is wrong with one problem, gathered so that its author hears of all of it at once."""
+
+    def __init__(self, given: Iterable[ProblemError] = ()) -> None:
+        self._found = list(given)
+
+    def __bool__(self) -> bool:
+        return bool(self._found)
+
+    @property
+    def found(self) -> tuple[ProblemError, ...]:
+        return tuple(self._found)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether more are found than will be shown: looking for others is in vain."""
+        return len(self._found) > MAX_SHOWN_LINES
+
+    def add(self, *errors: ProblemError) -> None:
+        self._found += errors
+
+    @contextmanager
+    def gathered(self) -> Iterator[None]:
+        """Keep a ProblemError that is raised inside, and go on after it."""
+        try:
+            yield
+        except ProblemError as error:
+            self._found.append(error)
+
+    def raise_any(self) -> None:
+        """Raise ProblemError with a line for each fault, where there is one."""
+        if not self._found:
+            return
+        if len(self._found) == 1:
+            raise self._found[0]
+        lines = list(dict.fromkeys(line for error in self._found for line in str(error).splitlines()))
+        more = len(lines) - MAX_SHOWN_LINES
+        lines = [line[:_LONGEST_LINE] for line in lines]
+        # Whoever gathers may have stopped there.
+        said = [f"and {more} or more others"] if more > 0 else []
+        joined = ProblemError("\n".join(lines[:MAX_SHOWN_LINES] + said))
+        joined.file = self._found[0].file
+        raise joined
+
+
+class InconsistentError(ValueError):
+    """Members of a document do not fit each other. ``faults``: the steps to each member, and what is wrong with it."""
+
+    def __init__(self, faults: Sequence[tuple[tuple[str | int, ...], str]]) -> None:
+        super().__init__("; ".join(message for _, message in faults))
+        self.faults = tuple(faults)
 
 
 class ExpressionError(ValueError):

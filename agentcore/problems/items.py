@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from pydantic import BaseModel
 
 from agentcore.problems.documents import dotted, parse_json, read_text, validate
-from agentcore.problems.errors import ProblemError
+from agentcore.problems.errors import MAX_SHOWN_LINES, Faults, ProblemError
 from agentcore.problems.locate import line_of
 
 Model = TypeVar("Model", bound=BaseModel)
@@ -55,10 +55,37 @@ def read_item(file: Path) -> Item:
     return Item(file, text, parse_json(file, text, 1))
 
 
-def read_items(file: Path) -> list[Item]:
-    """One JSON value for each line that is not blank. Raises ProblemError naming the line."""
-    return [
-        Item(file, line, parse_json(file, line, number), number)
-        for number, line in enumerate(read_text(file).split("\n"), start=1)
-        if line.strip()
-    ]
+def read_items(file: Path, faults: Faults) -> list[Item]:
+    """One JSON value for each line that is not blank. What cannot be read goes to ``faults``, line by line."""
+    found: list[Item] = []
+    with faults.gathered():
+        for number, line in enumerate(read_text(file).split("\n"), start=1):
+            if line.strip() and not faults.is_full:
+                with faults.gathered():
+                    found.append(Item(file, line, parse_json(file, line, number), number))
+    return found
+
+
+class Notes:
+    """What does not stop a problem from loading but may not have been meant, each thing once for each file."""
+
+    def __init__(self) -> None:
+        self._found: dict[tuple[Path, str, str], tuple[str, int]] = {}
+        self._passed_over = 0
+
+    def add(self, item: Item, field: str, message: str, *, at: Sequence[str | int] = ()) -> None:
+        """As :meth:`Item.error` says it. What is said of many lines of a file is shown for the first."""
+        key = (item.file, field, message)
+        if key not in self._found and len(self._found) >= MAX_SHOWN_LINES:
+            self._passed_over += 1
+            return
+        first, times = self._found.get(key) or (str(item.error(field, message, at=at)), 0)
+        self._found[key] = (first, times + 1)
+
+    def add_error(self, error: ProblemError) -> None:
+        self._found[error.file or Path(), "", str(error)] = (str(error), 1)
+
+    def lines(self) -> tuple[str, ...]:
+        """One text for each, no more than are worth showing."""
+        said = [f"{text}{f' (and {n - 1} more like it in this file)' * (n > 1)}" for text, n in self._found.values()]
+        return (*said, *([f"and {self._passed_over} more"] if self._passed_over else []))

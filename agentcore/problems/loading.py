@@ -13,7 +13,7 @@ from pathlib import Path
 from agentcore.problems.assemble import Parts, assemble
 from agentcore.problems.blobs import find_blob, missing_blobs
 from agentcore.problems.documents import read_text
-from agentcore.problems.errors import ProblemError
+from agentcore.problems.errors import Faults, ProblemError
 from agentcore.problems.items import Item, read_item, read_items
 from agentcore.problems.problem import Problem
 
@@ -42,22 +42,30 @@ def load_problem(path: Path) -> Problem:
 
 
 def read_parts(root: Path) -> Parts:
-    """What the files in directory ``root`` say, not yet validated. Raises ProblemError for what cannot be read."""
+    """What the files in directory ``root`` say, not yet validated. What cannot be read of definition and workloads is
+    among the parts, so that the rest is looked at as well; for other files ProblemError is raised.
+    """
     _refuse_links_outside(root)
-    definition = read_item(root / DEFINITION)
-    workload_file = root / WORKLOADS
-    if not workload_file.is_file():
-        raise ProblemError.at(workload_file, None, "", "the file is missing; a problem needs at least one workload")
-    workloads = tuple(read_items(workload_file))
-    if not workloads:
-        raise ProblemError.at(workload_file, None, "", "holds no workload; write one JSON object per line")
+    unread = Faults()
+    definition = Item(root / DEFINITION, "", None)
+    with unread.gathered():
+        definition = read_item(root / DEFINITION)
+    if (root / WORKLOADS).is_file():
+        earlier, workloads = len(unread.found), read_items(root / WORKLOADS, unread)
+        if not workloads and len(unread.found) == earlier:
+            unread.add(ProblemError.at(root / WORKLOADS, None, "", "holds no workload; write one JSON object per line"))
+    else:
+        workloads, message = [], "the file is missing; a problem needs at least one workload"
+        unread.add(ProblemError.at(root / WORKLOADS, None, "", message))
+    cpu_workloads, heldout = (_optional(root / name, unread) for name in (CPU_WORKLOADS, HELDOUT))
     reference, brief = root / "reference.py", root / "README.md"
     source = _source(root)
     return Parts(
         definition=definition,
-        workloads=workloads,
-        cpu_workloads=_optional(root / CPU_WORKLOADS),
-        heldout=_optional(root / HELDOUT),
+        workloads=tuple(workloads),
+        cpu_workloads=tuple(cpu_workloads),
+        heldout=tuple(heldout),
+        unread=unread.found,
         reference=(read_text(reference), reference) if reference.is_file() else None,
         official=official_beside(root),
         brief=read_text(brief) if brief.is_file() else "",
@@ -83,8 +91,8 @@ def official_beside(root: Path) -> Item | None:
     return None
 
 
-def _optional(file: Path) -> tuple[Item, ...]:
-    return tuple(read_items(file)) if file.is_file() else ()
+def _optional(file: Path, faults: Faults) -> list[Item]:
+    return read_items(file, faults) if file.is_file() else []
 
 
 def _source(root: Path) -> dict[str, str]:

@@ -33,6 +33,8 @@ class Problem:
     """What its source calls it; differs from ``name`` where that cannot be a name here."""
     source: str = ""
     """Where it was imported from, in words; empty for a directory that is used in place."""
+    warnings: tuple[str, ...] = field(repr=False, compare=False, default=())
+    """What its author may not have meant, each with its place: it loads, and the results do not depend on it."""
 
     @property
     def all_workloads(self) -> tuple[Workload, ...]:

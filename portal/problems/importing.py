@@ -38,6 +38,8 @@ class Imported:
     error: str = ""
     cannot_run: tuple[str, ...] = ()
     """uuids of workloads whose data files are absent"""
+    warnings: tuple[str, ...] = ()
+    """what loads but may not have been meant"""
 
 
 def import_problems(paths: Iterable[Path], actor="system", examine: Examine | None = None) -> list[Imported]:
@@ -107,7 +109,7 @@ def _import(files: ProblemFiles, actor) -> Imported:
         bounds.ask(problem)
         if change != "unchanged":
             log_event(f"problem.{change}", actor, problem=problem, **details)
-    return Imported(files.root, problem, change, cannot_run=tuple(missing_blobs(files)))
+    return Imported(files.root, problem, change, cannot_run=tuple(missing_blobs(files)), warnings=files.warnings)
 
 
 def _import_workloads(problem: Problem, files: ProblemFiles, official: Official | None) -> bool:

@@ -374,7 +374,7 @@ def test_the_command_tries_references_when_asked(tmp_path: Path, capsys: Any) ->
     write_directory(tmp_path / "bad", "bad", reference="def run(x, scale):\n    return x + undefined\n")
     assert command("check", str(tmp_path), "--reference") == 1
     said = capsys.readouterr().out
-    assert "good: 1 workloads, 0 for the CPU, 0 held out; the reference ran" in said
+    assert "good: 1 workload for GPUs and the CPU alike, none held out; the reference ran" in said
     assert f"{tmp_path / 'bad'}: reference: workload w0: NameError: name 'undefined'" in said
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from agentcore.problems.assemble import Parts, assemble
@@ -34,7 +34,7 @@ def collect(paths: Iterable[Path], staging: Path) -> Iterator[Found]:
     its digest is the same, and an error where it is not.
     """
     met: dict[str, tuple[str, str]] = {}
-    for path in paths:
+    for path in map(_named, paths):
         for outcome in discover(path, without=staging):
             if isinstance(outcome, ProblemError):
                 yield Found(str(outcome.file or path), error=str(outcome))
@@ -50,13 +50,19 @@ def collect(paths: Iterable[Path], staging: Path) -> Iterator[Found]:
                     yield Found(place, problem, same_as=before[1])
                     continue
                 if _is_elsewhere(outcome):
-                    problem = stage(outcome, problem, staging)
+                    # What is to be said of it is said of where its author wrote it.
+                    problem = replace(stage(outcome, problem, staging), warnings=problem.warnings)
                 faults = blob_faults(problem)
                 if faults:
                     raise ProblemError("\n".join(faults[:5] + [f"and {len(faults) - 5} more"] * (len(faults) > 5)))
                 yield Found(place, problem, staged=_is_elsewhere(outcome))
             except ProblemError as error:
                 yield Found(place, error=str(error))
+
+
+def _named(path: Path) -> Path:
+    """``path``, and ``.`` or ``..`` in full: what is said of it shall name a directory."""
+    return path if path.name not in ("", "..") else path.resolve()
 
 
 def _is_elsewhere(parts: Parts) -> bool:

@@ -43,6 +43,8 @@ class Command(BaseCommand):
             if outcome.cannot_run:
                 line += f"; data files absent, so {len(outcome.cannot_run)} workloads cannot run"
             self.stdout.write(line)
+            for warning in outcome.warnings:
+                self.stdout.write(clean_text(f"  warning: {warning}"))
         words = ("created", "updated", "unchanged", "repeated", "broken")
         summary = ", ".join(f"{counts[word]} {word}" for word in words if counts[word])
         self.stdout.write(f"{counts.total()} problems: {summary}")
