@@ -1,6 +1,4 @@
-"""``kernelyard``: judge, baseline, verify, compare, export-solution, sanitize, selftest, bounds, problems, extract,
-devices.
-"""
+"""The command line: one subcommand a module, each listed with a line of help by ``kernelyard --help``."""
 
 from __future__ import annotations
 
@@ -20,10 +18,12 @@ import agentcore.selftest.cli as selftest_cli
 from agentcore import __version__
 from agentcore.problems import ProblemError
 
+DESCRIPTION = "Judge GPU and CPU kernels on this host: correctness, time, and distance from the hardware's limit."
+
 
 def main(argv: list[str] | None = None) -> int:
     """Run one subcommand; 0 = it did and the news is good, 1 = it did and the news is bad, 2 = it could not."""
-    parser = argparse.ArgumentParser(prog="kernelyard", description=__doc__)
+    parser = argparse.ArgumentParser(prog="kernelyard", description=DESCRIPTION)
     parser.add_argument("--version", action="version", version=f"kernelyard {__version__}")
     subparsers = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for module in (

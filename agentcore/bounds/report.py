@@ -16,7 +16,7 @@ from agentcore.bounds.compare import Comparison, Headroom, compare, recorded_tim
 from agentcore.bounds.count import BoundUnavailable
 from agentcore.bounds.cpu import calibrate_cpu, default_cache_dir
 from agentcore.judge.result import BoundRecord
-from agentcore.problems.loading import load_problem
+from agentcore.problems.loading import Problem, load_problem
 from agentcore.problems.official import official_of
 from agentcore.problems.tensors import InputFactory
 from agentcore.vocabulary import HardwareName
@@ -64,6 +64,8 @@ def report(directories: Sequence[Path], hardware: HardwareName, arguments: argpa
         headroom += of_records
         if not quiet:
             _print_problem(problem.name, len(records), of_problem, of_records)
+            if not of_problem:
+                _print_bounds(problem, records)
     if not quiet:
         _print_summary(comparisons, headroom, unavailable)
     written = json.dumps(_as_json(hardware, profile, comparisons, headroom, unavailable), indent=1) + "\n"
@@ -75,7 +77,7 @@ def report(directories: Sequence[Path], hardware: HardwareName, arguments: argpa
 
 
 def _print_problem(name: str, count: int, comparisons: list[Comparison], headroom: list[Headroom]) -> None:
-    line = f"{name[:60]:60} {count:4} bounds"
+    line = f"{name[:60]:60} {count:4} bound{'s' if count != 1 else ''}"
     if comparisons:
         ratios = sorted(c.ratio for c in comparisons)
         line += f"  published x {ratios[0]:.2f} to {ratios[-1]:.2f}  {summary(comparisons)[0][0]}"
@@ -84,7 +86,19 @@ def _print_problem(name: str, count: int, comparisons: list[Comparison], headroo
     print(line, flush=True)
 
 
+def _print_bounds(problem: Problem, records: dict[str, BoundRecord]) -> None:
+    """The bounds themselves, where nothing is published to set beside them."""
+    print(f"    {'workload':40} {'T_SOL us':>12} {'bytes':>15}  limited by")
+    for workload in problem.workloads:
+        if (record := records.get(workload.uuid)) is not None:
+            axes = " ".join(f"{name}={value}" for name, value in workload.axes.items())
+            moved = sum(record.bytes_moved.values())
+            print(f"    {axes[:40]:40} {record.t_sol_us:12.3f} {moved:15,d}  {record.limiter}", flush=True)
+
+
 def _print_summary(comparisons: list[Comparison], headroom: list[Headroom], unavailable: list[str]) -> None:
+    if not comparisons:
+        print("\nno bound is published with these problems for this hardware: there is nothing to compare ours with")
     if comparisons:
         print(f"\n{len(comparisons)} workloads with a published bound")
         for cause, count in summary(comparisons):

@@ -35,20 +35,24 @@ def _selftest(arguments: argparse.Namespace) -> int:
     """Put the cheat corpus (exploits, honest controls, honest faults) to the real judge: a line a case, then counts.
 
     Exit status 0 where no exploit is accepted, no control refused, and every refusal has the right name; 1 otherwise.
+    Ctrl-C ends it with the counts so far (status 130).
     """
     from agentcore.build.cache import CacheError
     from agentcore.build.toolchain import ToolMissing
     from agentcore.judge.devices import local_hardware
     from agentcore.sandbox import SandboxUnavailable
     from agentcore.selftest.corpus import CorpusError, default_root
-    from agentcore.selftest.run import SelfTest
+    from agentcore.selftest.run import Interrupted, SelfTest
 
+    interrupted = False
     try:
         report = SelfTest(
             hardware=arguments.hardware or local_hardware(), root=(arguments.corpus or default_root()).resolve(),
             cache_dir=arguments.cache_dir, only=arguments.only, sandbox=arguments.sandbox, jobs=arguments.jobs,
             say=lambda line: print(line, flush=True),
         ).run()
+    except Interrupted as stopped:
+        report, interrupted = stopped.report, True
     except (CorpusError, SandboxUnavailable, ToolMissing, CacheError, RuntimeError, OSError) as error:
         print(f"kernelyard selftest: {error}", file=sys.stderr)
         return 2
@@ -60,4 +64,6 @@ def _selftest(arguments: argparse.Namespace) -> int:
             print(f"kernelyard selftest: {arguments.json} cannot be written: {error.strerror}", file=sys.stderr)
             return 2
     print(json.dumps(report.summary.model_dump()))
+    if interrupted:
+        return 130
     return 0 if report.summary.all_well else 1

@@ -24,6 +24,14 @@ from agentcore.selftest.report import CaseRecord, SelfTestReport, Summary
 from agentcore.vocabulary import HardwareName, Verdict
 
 
+class Interrupted(KeyboardInterrupt):
+    """A run that was stopped; ``report`` is of the cases that were judged until then."""
+
+    def __init__(self, report: SelfTestReport) -> None:
+        super().__init__()
+        self.report = report
+
+
 @dataclass(frozen=True, slots=True)
 class SelfTest:
     """What to run. ``only`` selects cases by a part of their name; ``jobs`` builds at a time (None: one a core)."""
@@ -46,7 +54,7 @@ class SelfTest:
         return found
 
     def run(self) -> SelfTestReport:
-        """Run them. Raises what the judge's constructor and the sandbox raise, and CorpusError."""
+        """Run them. Raises what the judge's constructor and the sandbox raise, CorpusError, and Interrupted."""
         cases = self.cases()
         started, begun = datetime.now(UTC), time.monotonic()
         kind = find_sandbox(self.sandbox).kind
@@ -55,26 +63,48 @@ class SelfTest:
         judge = Judge(self.hardware, self.cache_dir)
         records: list[CaseRecord] = []
         stamp = judge.target.stamp(kind, "", [])
-        with planted() as canary:
-            build_begun = time.monotonic()
-            built = prebuild(cases, judge, canary, self.sandbox, self.jobs)
-            took_s = time.monotonic() - build_begun
-            self.say(f"{built} of {len(cases)} cases built in {took_s:.1f} s, sandbox {kind}")
-            for case in cases:
-                if module := case.missing():
-                    record, line = skipped(case), f"skip {case.kind.value:7} {case.name:36} no Python module {module}"
-                else:
-                    outcome = run_case(case, judge, canary, sandbox=self.sandbox)
-                    record, line = outcome.record(), outcome.line()
-                    # Python kernels have no compiler to name.
-                    if outcome.result.stamp.compiler or not stamp.compiler:
-                        stamp = outcome.result.stamp
-                self.say(line)
-                records.append(record)
-        return SelfTestReport(
-            hardware=self.hardware, stamp=stamp, started_at=started, seconds=round(time.monotonic() - begun, 3),
-            complete=not self.only, corpus_digest=corpus.digest(cases), summary=Summary.of(records), cases=records,
-        )
+
+        def report() -> SelfTestReport:
+            return SelfTestReport(
+                hardware=self.hardware, stamp=stamp, started_at=started, seconds=round(time.monotonic() - begun, 3),
+                complete=not self.only and len(records) == len(cases), corpus_digest=corpus.digest(cases),
+                summary=Summary.of(records), cases=records,
+            )
+
+        try:
+            with planted() as canary:
+                build_begun = time.monotonic()
+                built = prebuild(cases, judge, canary, self.sandbox, self.jobs)
+                took_s = time.monotonic() - build_begun
+                self.say(f"{build_line(cases, built)} in {took_s:.1f} s, sandbox {kind}")
+                for case in cases:
+                    if module := case.missing():
+                        record = skipped(case)
+                        line = f"skip {case.kind.value:7} {case.name:36} no Python module {module}"
+                    else:
+                        outcome = run_case(case, judge, canary, sandbox=self.sandbox)
+                        record, line = outcome.record(), outcome.line()
+                        # Python kernels have no compiler to name.
+                        if outcome.result.stamp.compiler or not stamp.compiler:
+                            stamp = outcome.result.stamp
+                    self.say(line)
+                    records.append(record)
+        except KeyboardInterrupt:
+            self.say(f"interrupted: {len(records)} of {len(cases)} cases were judged")
+            raise Interrupted(report()) from None
+        return report()
+
+
+def build_line(cases: Sequence[Case], built: int) -> str:
+    """How many of ``cases`` were built ahead, and why not the others."""
+    python = sum(not case.language.is_compiled for case in cases)
+    later = len(cases) - python - built
+    why = []
+    if python:
+        why.append(f"{python} in Python need no build")
+    if later:
+        why.append(f"{later} must not compile: tried when judged")
+    return f"built {built} of {len(cases)} cases" + (f" ({'; '.join(why)})" if why else "")
 
 
 def prebuild(

@@ -21,6 +21,22 @@ def test_bounds_prints_and_writes_every_workload(tmp_path: Path, capsys: pytest.
     assert all(row["bound"]["t_sol_us"] > 0 and row["bound"]["rates"] for row in written["workloads"])
 
 
+def test_a_comparison_with_nothing_published_prints_our_numbers_and_says_so(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    problem = str(ROOT / "problems" / "rmsnorm_h4096")
+    command = ["bounds", problem, "--hardware", "h200", "--compare", "--cache-dir", str(tmp_path)]
+    assert main(command) == 0
+    printed = capsys.readouterr().out.splitlines()
+    (header,) = (i for i, line in enumerate(printed) if "T_SOL us" in line and "bytes  limited by" in line)
+    rows = printed[header + 1 : printed.index("", header)]
+    assert len(rows) >= 4
+    for row in rows:
+        _, t_sol, moved, limiter = row.rsplit(maxsplit=3)
+        assert float(t_sol) > 0 and int(moved.replace(",", "")) > 0 and limiter in ("memory", "products")
+    assert "nothing to compare ours with" in printed[-1]
+
+
 def test_bounds_names_an_unknown_profile_and_an_empty_path(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     problem = str(ROOT / "problems" / "gemm_bf16_llama8b")
     assert main(["bounds", problem, "--hardware", "h200", "--profile", "x"]) == 2
@@ -41,3 +57,10 @@ def test_a_reader_that_has_enough_ends_it_without_a_traceback() -> None:
     with process.stderr:
         assert process.stderr.read() == ""
     assert process.wait(timeout=60) == 141
+
+
+def test_the_help_begins_with_what_it_is_for(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["--help"])
+    said = capsys.readouterr().out
+    assert "``" not in said and "Judge GPU and CPU kernels" in said

@@ -8,13 +8,18 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
-from agentcore.selftest.corpus import default_root
+from agentcore.cli import main
+from agentcore.judge.result import EnvironmentStamp, EvaluationResult
+from agentcore.selftest.corpus import Case, default_root, discover
+from agentcore.selftest.outcome import CaseOutcome
 from agentcore.selftest.report import SelfTestReport
-from agentcore.vocabulary import Verdict
+from agentcore.selftest.run import build_line
+from agentcore.vocabulary import HardwareName, Language, Verdict
 
 REPOSITORY = default_root().parents[1]
 
@@ -110,6 +115,46 @@ def test_a_part_of_the_corpus_is_no_pass_and_an_empty_part_is_an_error(tmp_path:
     assert not report.complete and not report.passed and report.summary.exploits == 1
     done = selftest("--hardware", "cpu", "--corpus", root, "--only", "does_nothing")
     assert done.returncode == 2 and "does_nothing" in done.stderr
+
+
+def test_why_a_case_is_not_built_ahead_is_said(tmp_path: Path) -> None:
+    root = corpus(tmp_path, "cpp/control_vector.cpp", "cpp/zeros.cpp")
+    (root / "torch").mkdir()
+    (root / "torch" / "right.py").write_text(IN_PYTHON.format(
+        kind="control", family="honest", how="Right.", factor="1.0", caught=""
+    ))
+    cases = discover(root)
+    assert build_line(cases, 2) == "built 2 of 3 cases (1 in Python need no build)"
+    assert "(1 in Python need no build; 1 must not compile: tried when judged)" in build_line(cases, 1)
+    assert build_line(cases[:1], 1) == "built 1 of 1 cases"
+
+
+def test_interrupted_it_sums_up_what_was_judged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    root = corpus(tmp_path, "cpp/control_vector.cpp", "cpp/zeros.cpp")
+    judged = []
+
+    def one(case: Case, *_: object, **__: object) -> CaseOutcome:
+        if judged:
+            raise KeyboardInterrupt
+        judged.append(case)
+        return CaseOutcome(case, made, caught=False, why="", seconds=1.0)
+
+    made = EvaluationResult(
+        problem="rmsnorm_h4096", language=Language.CPP, hardware=HardwareName.CPU, verdict=Verdict.PASSED,
+        stamp=EnvironmentStamp(hardware=HardwareName.CPU), started_at=datetime.now(UTC),
+    )
+    monkeypatch.setattr("agentcore.selftest.run.run_case", one)
+    monkeypatch.setattr("agentcore.selftest.run.prebuild", lambda cases, *_: len(cases))
+    out = tmp_path / "out.json"
+    words = ["--hardware", "cpu", "--corpus", root, "--json", out, "--cache-dir", tmp_path / "cache"]
+    assert main(["selftest", *map(str, words)]) == 130
+    said = capsys.readouterr().out
+    assert "interrupted: 1 of 2 cases were judged" in said
+    report = SelfTestReport.model_validate_json(out.read_text())
+    assert json.loads(said.splitlines()[-1]) == report.summary.model_dump()
+    assert len(report.cases) == 1 and not report.complete and not report.passed
 
 
 @pytest.mark.parametrize(("arguments", "says"), [

@@ -44,6 +44,7 @@ def test_a_line_becomes_a_problem_whose_directory_any_host_of_the_portal_can_loa
     file.write_text(line(official=official(1.5, 2.5)) + line("other"))
     said = run(file, capsys=capsys)
     assert "scale_x: created" in said and "2 problems: 2 created" in said
+    assert "next: their baselines" in said and "manage.py baselines " in said and " --hardware cpu" in said
     problem = Problem.objects.get(name="scale_x")
     assert (problem.original_name, problem.source) == ("Scale/X", f"{file}:1")
     assert problem.directory() == home / "problems" / "scale_x"
@@ -62,7 +63,8 @@ def test_a_re_import_updates_in_place_keeps_history_and_leaves_the_unchanged_alo
     problem = Problem.objects.get(name="scale_x")
     before, updated_at = problem.digest, Problem.objects.get(name="other").updated_at
     evaluation = make.make_evaluation(make.make_attempt(problem), problem_digest=before)
-    assert "2 problems: 2 unchanged" in run(file, capsys=capsys)
+    unchanged = run(file, capsys=capsys)
+    assert "2 problems: 2 unchanged" in unchanged and "next:" not in unchanged
     assert Event.objects.filter(kind__startswith="problem.").count() == 2
     attempts = Attempt.objects.count()
 

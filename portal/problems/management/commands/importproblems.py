@@ -15,6 +15,13 @@ from agentcore.sandbox import SandboxError, find_sandbox
 from portal.attempts.repository import ensure_repositories
 from portal.problems.importing import Examine, imports
 
+NAMED = 4
+"""Up to so many problems are named in the command that comes next; else it is the one for all."""
+
+
+def _problems(count: int) -> str:
+    return f"{count} problem{'s' if count != 1 else ''}"
+
 
 class Command(BaseCommand):
     help = (
@@ -34,11 +41,14 @@ class Command(BaseCommand):
     def handle(self, *args, **options) -> None:
         examine = self._examiner() if options["reference"] else None
         counts: Counter[str] = Counter()
+        changed: list[str] = []
         for outcome in imports(options["paths"] or [Path(settings.PROBLEMS_DIR)], examine=examine):
             counts[outcome.change or "broken"] += 1
             if outcome.error:
                 self.stderr.write(clean_text(outcome.error))
                 continue
+            if outcome.problem and outcome.change in ("created", "updated"):
+                changed.append(outcome.problem.name)
             line = f"{outcome.problem.name if outcome.problem else outcome.path}: {outcome.change}"
             if outcome.cannot_run:
                 line += f"; data files absent, so {len(outcome.cannot_run)} workloads cannot run"
@@ -47,8 +57,14 @@ class Command(BaseCommand):
                 self.stdout.write(clean_text(f"  warning: {warning}"))
         words = ("created", "updated", "unchanged", "repeated", "broken")
         summary = ", ".join(f"{counts[word]} {word}" for word in words if counts[word])
-        self.stdout.write(f"{counts.total()} problems: {summary}")
+        self.stdout.write(f"{_problems(counts.total())}: {summary}")
         self._publish()
+        if changed:
+            which = " ".join(changed) + " " if len(changed) <= NAMED else ""
+            self.stdout.write(
+                "next: their baselines, without which no attempt has a speedup or a score: manage.py baselines "
+                f"{which}--hardware cpu (or a GPU class; manage.py fleet or quickstart must be running to measure them)"
+            )
         if counts["broken"]:
             raise CommandError(f"{counts['broken']} of {counts.total()} problems were not imported; see above")
 
