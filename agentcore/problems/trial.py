@@ -22,10 +22,13 @@ from agentcore.problems.blobs import find_blob, missing_blobs, starts_like_safet
 from agentcore.problems.problem import Problem
 from agentcore.problems.trial_main import MARK
 from agentcore.problems.workload import SafetensorsInput, Workload
-from agentcore.sandbox import GIB, Bind, Limits, Sandbox, SandboxError
+from agentcore.sandbox import GIB, MIB, Bind, Limits, Sandbox, SandboxError
 
 MAX_TENSOR_BYTES = GIB
 """A workload whose inputs and outputs are together larger is not tried."""
+
+_MAX_SECOND_BYTES = 16 * MIB
+"""Of a second workload, which only shows that the reference follows the sizes and must not take long."""
 
 PACKAGE = Path(__file__).resolve().parents[1]
 INSIDE = Path("/tmp/kernelyard")  # noqa: S108  the sandbox's own
@@ -51,20 +54,23 @@ class Trial:
 
 
 def try_reference(problem: Problem, sandbox: Sandbox) -> Trial:
-    """Make the inputs of the smallest workload that can run here and call the reference with them, on the CPU.
+    """Make the inputs of the smallest workload that can run here and call the reference with them, on the CPU; then
+    those of a larger one that is small all the same. Outputs must be as the judge takes them: their number, shapes and
+    dtypes those of the definition, where other floats than it says are converted.
 
     Where the sandbox itself fails the outcome is ``failed`` as well: nothing is known, so nothing is passed.
     """
     workload = _smallest(problem)
     if workload is None:
         return Trial("skipped", "the data files of its workloads are absent")
+    tried = [workload, *_second(problem, workload)]
     size = tensor_bytes(problem, workload)
     if size > MAX_TENSOR_BYTES:
         return Trial("skipped", f"its smallest workload has {size / GIB:.1f} GiB of tensors", workload.uuid)
     try:
         with tempfile.TemporaryDirectory(prefix="kernelyard-trial-") as place:
             root = Path(place)
-            binds = lay_out(problem, root, [workload])
+            binds = lay_out(problem, root, tried)
             done = sandbox.run(
                 [sys.executable, "-I", "-B", "-c", _MAIN, str(INSIDE), str(INSIDE / "problem")],
                 readable=[Bind(PACKAGE, INSIDE / "agentcore"), Bind(root, INSIDE / "problem"), *binds],
@@ -73,14 +79,22 @@ def try_reference(problem: Problem, sandbox: Sandbox) -> Trial:
             )
     except (SandboxError, OSError) as error:
         return Trial("failed", f"could not be tried: {clean_text(str(error))}", workload.uuid)
-    said = clean_log(done.stdout).rpartition(MARK)[2].strip() if MARK.encode() in done.stdout else ""
+    answers = clean_log(done.stdout).split(MARK)[1:]
+    for each, said in zip(tried, answers, strict=False):
+        if said.strip() != "ran":
+            return _failed(" ".join(said.split())[:400], each)
+    if len(answers) >= len(tried) or (answers and (done.timed_out or done.memory_message)):
+        # What a second workload takes in time and memory is no fault.
+        return Trial("ran", workload=workload.uuid)
+    workload = tried[len(answers)]
     if done.timed_out:
         return Trial("failed", f"did not end within {_LIMITS.wall_s:.0f} s", workload.uuid)
     if done.memory_message:
         return Trial("failed", clean_text(done.memory_message), workload.uuid)
-    if said == "ran":
-        return Trial("ran", workload=workload.uuid)
-    message = " ".join(said.split())[:400] or _last_line(clean_log(done.stderr)) or f"ended with {done.returncode}"
+    return _failed(_last_line(clean_log(done.stderr)) or f"ended with {done.returncode}", workload)
+
+
+def _failed(message: str, workload: Workload) -> Trial:
     if _NEEDS_DEVICE.search(message):
         return Trial("skipped", f"it may need a GPU or a library that is not here: {message}", workload.uuid)
     return Trial("failed", message, workload.uuid)
@@ -95,9 +109,19 @@ def tensor_bytes(problem: Problem, workload: Workload) -> int:
 
 
 def _smallest(problem: Problem) -> Workload | None:
+    return min(_candidates(problem), key=lambda workload: tensor_bytes(problem, workload), default=None)
+
+
+def _second(problem: Problem, first: Workload) -> list[Workload]:
+    """The largest that is still small and of other sizes than ``first``; none where there is no such one."""
+    sizes = {w.uuid: tensor_bytes(problem, w) for w in _candidates(problem)}
+    small = [w for w in _candidates(problem) if w.axes != first.axes and sizes[w.uuid] <= _MAX_SECOND_BYTES]
+    return sorted(small, key=lambda workload: sizes[workload.uuid])[-1:]
+
+
+def _candidates(problem: Problem) -> list[Workload]:
     absent = missing_blobs(problem)
-    candidates = [w for w in problem.cpu_workloads or problem.workloads if w.uuid not in absent]
-    return min(candidates, key=lambda workload: tensor_bytes(problem, workload), default=None)
+    return [w for w in problem.cpu_workloads or problem.workloads if w.uuid not in absent]
 
 
 def lay_out(

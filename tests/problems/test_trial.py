@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -117,3 +118,33 @@ def run(x, scale):
 """, x={"type": "safetensors", "path": "var/secret_key", "tensor_key": "x"})
     assert trial.outcome == "failed" and "not for everybody" not in trial.message
     assert "No such file" in trial.message
+
+
+@pytest.mark.parametrize(
+    ("body", "outcome", "message"),
+    [
+        ("return x[:3] * scale", "failed", "run() gave shape (3, 8) for output 'y'; expected (5, 8)"),
+        ("return (x * scale).double()", "ran", ""),
+        ("import os; len(x) < 5 or os._exit(3); return x", "failed", "ended with 3"),
+    ],
+    ids=["shape-of-one-workload", "another-float", "vanishes"],
+)
+def test_a_reference_that_fits_the_smallest_workload_only_is_found_out(
+    write_problem: Any, body: str, outcome: str, message: str
+) -> None:
+    rows = "".join(json.dumps({"uuid": f"w{n}", "axes": {"rows": n}, "inputs": {}}) + "\n" for n in (5, 3))
+    root = write_problem(lambda definition, workload: definition.update(
+        reference=f"def run(x, scale):\n    {body}\n"
+    ), workload__jsonl=rows)
+    trial = try_reference(load_problem(root), find_sandbox())
+    assert (trial.outcome, trial.workload) == (outcome, "w5" if outcome == "failed" else "w3")
+    assert message in trial.message
+
+
+def test_a_second_workload_that_is_not_small_is_left_out(write_problem: Any, monkeypatch: Any) -> None:
+    rows = "".join(json.dumps({"uuid": f"w{n}", "axes": {"rows": n}, "inputs": {}}) + "\n" for n in (3, 5))
+    monkeypatch.setattr(trial_module, "_MAX_SECOND_BYTES", 300)
+    root = write_problem(lambda definition, workload: definition.update(
+        reference="def run(x, scale):\n    assert len(x) == 3\n    return x\n"
+    ), workload__jsonl=rows)
+    assert try_reference(load_problem(root), find_sandbox()) == Trial("ran", workload="w3")
