@@ -43,6 +43,8 @@ class Point:
     best_sol_score: float | None
     """The running best after this attempt; it moves only when an attempt improved beyond the noise."""
     best_speedup: float | None
+    is_current: bool = True
+    """Whether it was measured on the problem as it is now; nothing else is scored or leads."""
 
 
 def running_best(problem, language: str, hardware: str, *, campaign=None) -> list[Point]:
@@ -76,6 +78,7 @@ def running_best(problem, language: str, hardware: str, *, campaign=None) -> lis
             row["finished_at"] or row["queued_at"], row["verdict"], row["latency_geomean_us"],
             row["speedup"] if counts else None, row["sol_score"] if counts else None, is_new_best,
             best["sol_score"] if best else None, best["speedup"] if best else None,
+            row["problem_digest"] == problem.digest,
         ))
     return points
 

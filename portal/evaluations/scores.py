@@ -78,6 +78,19 @@ def current_baseline(
     return found[0].evaluation if found else None
 
 
+def baseline_geomean_us(best: Evaluation | None, verified: Sequence[baselines.Verified]) -> float | None:
+    """The geometric mean over public workloads of T_b, µs: of those that the score of ``best`` was made with.
+
+    Without a score, of what ``verified`` gives now. None where no workload has a T_b. A single baseline's own mean is
+    another figure wherever T_b is not the same baseline's on every workload.
+    """
+    if best is not None and best.speedup is not None:
+        times = [row.baseline_us for row in best.workloads.all() if not row.heldout and row.baseline_us]
+    else:
+        times = [bar.us for (_, heldout), bar in baselines.bars(verified).items() if not heldout]
+    return score.geomean(times) if times else None
+
+
 def best_evaluation(
     problem, language: str, hardware: str, *, campaign=None, **attempt_filter
 ) -> Evaluation | None:

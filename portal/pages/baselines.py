@@ -20,6 +20,11 @@ from portal.pages import formatting, tables, text
 from portal.pages.tables import Column, Table
 from portal.problems.models import Problem
 
+_WORDS = {
+    BaselineKind.EAGER: "the reference run eagerly", BaselineKind.COMPILE: "the reference under torch.compile",
+    BaselineKind.HAND: "the hand-written baseline", BaselineKind.LIBRARY: "the library call",
+    BaselineKind.AGENT: "the adopted attempt in PyTorch",
+}
 RULES_SHOWN = 3
 ROWS_SHOWN = 100
 
@@ -38,6 +43,11 @@ class KindRow:
     def outcome(self) -> str:
         """The verdict where there is one, else where the work stands."""
         return (self.evaluation.verdict or self.evaluation.state) if self.evaluation else ""
+
+
+def alone(kind: str) -> str:
+    """One baseline by its kind, as distinct from T_b, which is the fastest one's time for each workload."""
+    return f"{_WORDS.get(kind, 'this baseline')} alone"
 
 
 def hardware_of(problem: Problem, wanted: str, otherwise: str) -> tuple[str, list[str]]:
@@ -82,7 +92,7 @@ def kinds_table(problem: Problem, hardware: str, verified: Sequence[Verified]) -
                link=to_evaluation),
         Column("finished_at", "measured (UTC)", lambda r: r.evaluation and r.evaluation.finished_at, css="nowrap"),
         Column("note", "note", lambda r: r.note, lambda v, _: text.label(v, 300) or formatting.NOTHING,
-               css="grow soft"),
+               css="grow soft note"),
     ]
     return Table("baselines", f"Baselines on {hardware}", columns, rows, caption_hidden=True)
 

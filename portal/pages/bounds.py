@@ -63,8 +63,8 @@ def _status(count: BoundCount | None) -> str:
     if state == BoundCount.State.RUNNING:
         return "T_SOL is being counted now, in a sandbox."
     if state == BoundCount.State.PENDING:
-        again = f" The last try: {said}." if said else ""
-        return f"T_SOL is to be counted as soon as no kernel is timed on the portal’s host.{again}"
+        again = f" The last try ended with: {said}." if said else ""
+        return f"T_SOL is not counted yet. Counting waits until the portal’s host is not timing any kernel.{again}"
     if state == BoundCount.State.FAILED:
         return f"T_SOL could not be counted: {said}. To try again: manage.py importproblems, with the problem’s path."
     return f"Not all of it could be counted: {said}." if said else ""

@@ -168,7 +168,8 @@ def score_history(history: Sequence[Mark]) -> Chart:
     passed = sum(mark.point.verdict == "passed" for mark in history)
     best_score = history[-1].point.best_sol_score if history else None
     counted = formatting.counted(len(history), "attempt")
-    summary = f"{counted}, {passed:,} passed; best beyond noise S = {formatting.score(best_score)}."
+    summary = f"{counted}, {passed:,} passed"
+    summary += "." if best_score is None else f"; best beyond noise S = {formatting.score(best_score)}."
     if len(drawn) < len(history):
         summary += f" Drawn are all that improved and the newest {HISTORY_POINTS:,}."
     return Chart("score-history", "SOL score over attempts", summary, {"data": traces, "layout": layout},

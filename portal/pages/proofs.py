@@ -94,9 +94,10 @@ def table(
             return formatting.NOTHING
         known = (("this one", own), ("current solution", merged))
         roles = [word for word, tree in known if tree == attempt.kernel_tree]
+        said = ", ".join(roles) or text.label(attempt.subject, 60)
         return format_html(
-            '<a href="{}"><code>{}</code></a> <span class="soft">{}</span>', attempt.get_absolute_url(),
-            attempt.commit[:10], ", ".join(roles) or text.label(attempt.subject, 50),
+            '<a href="{}"><code>{}</code></a> <span class="clamped soft" title="{}">{}</span>',
+            attempt.get_absolute_url(), attempt.commit[:10], said, said,
         )
 
     columns = [
@@ -108,15 +109,17 @@ def table(
         Column("high", "to", lambda p: p.high, visible=False),
         Column("interval", "interval", lambda p: versus.interval(p), lambda v, _: v, numeric=True, term="interval",
                css="soft nowrap", export=False),
-        Column("new", "new kernel", lambda p: p.new, kernel, export=False),
+        Column("new", "new kernel", lambda p: p.new, kernel, export=False, css="kernel"),
         Column("new_commit", "new", lambda p: p.new.commit, visible=False),
-        Column("old", "old kernel", lambda p: p.old, kernel, export=False),
+        Column("old", "old kernel", lambda p: p.old, kernel, export=False, css="kernel"),
         Column("old_commit", "old", lambda p: p.old.commit if p.old else None, visible=False),
-        Column("hardware", "hardware", lambda p: p.evaluation.hardware, visible=with_hardware),
-        Column("evaluation", "comparison", lambda p: p.evaluation.pk, lambda v, _: f"#{v}",
+        Column("hardware", "hardware", lambda p: p.evaluation.hardware,
+               visible=with_hardware and len({p.evaluation.hardware for p in proofs}) > 1),
+        Column("evaluation", "no.", lambda p: p.evaluation.pk, lambda v, _: f"#{v}",
                link=lambda p: p.evaluation.get_absolute_url()),
-        Column("finished_at", "finished (UTC)", lambda p: p.evaluation.finished_at, css="nowrap"),
-        Column("note", "note", lambda p: p.note or None, css="grow soft", visible=any(p.note for p in proofs)),
+        Column("finished_at", "finished (UTC)", lambda p: p.evaluation.finished_at, css="day"),
+        Column("note", "note", lambda p: p.note or None, css="grow soft note",
+               visible=any(p.note for p in proofs)),
     ]
     return Table("comparisons", "A/B comparisons: both measured in turn on one device", columns, proofs,
                  at_most=SHOWN)

@@ -14,8 +14,10 @@ from agentcore.judge.compare import Comparison
 from agentcore.vocabulary import Change
 from portal.attempts.models import Attempt
 from portal.evaluations import comparisons, scores
+from portal.evaluations.baselines import kind_of
 from portal.evaluations.models import Evaluation
 from portal.pages import tables, versus
+from portal.pages.baselines import alone
 from portal.pages.tables import Column, Table
 from portal.solutions.models import Solution
 
@@ -30,6 +32,13 @@ class Rival:
     name: str
     evaluation: Evaluation
     comparison: Comparison
+
+    @property
+    def shown(self) -> str:
+        """Its name; of the baseline, which one: T_b of a workload may be another's time, so figures may differ."""
+        if self.name != BASELINE:
+            return self.name
+        return f"PyTorch: {alone(kind_of(self.evaluation.attempt))}"
 
     @property
     def said(self) -> str:
@@ -72,12 +81,13 @@ def slower_than(rows: Sequence[Rival], names: Sequence[str]) -> list[str]:
 def rivals_table(evaluation: Evaluation, rows: Sequence[Rival]) -> Table | None:
     """``evaluation`` against each, a row apiece; None where there is nothing to compare it with."""
     columns = [
-        Column("against", "against", lambda r: r.name, link=lambda r: _compare_url(r.evaluation, evaluation)),
+        Column("against", "against", lambda r: r.name, lambda _, r: r.shown,
+               link=lambda r: _compare_url(r.evaluation, evaluation)),
         Column("change", "change", lambda r: r.comparison.change.value, tables.badge, term="unproven"),
         Column("ratio", "times as fast", lambda r: r.comparison.ratio, tables.times, numeric=True, term="speedup"),
         Column("interval", "interval", lambda r: versus.interval(r.comparison), lambda v, _: v, numeric=True,
                term="interval", css="soft"),
-        Column("note", "note", lambda r: r.said or None, css="grow soft", visible=any(r.said for r in rows)),
+        Column("note", "note", lambda r: r.said or None, css="grow soft note", visible=any(r.said for r in rows)),
     ]
     return Table("against", "Faster than what was there?", columns, rows) if rows else None
 

@@ -113,6 +113,12 @@ def code(value: Any, _row: Any) -> str:
     return format_html("<code>{}</code>", text.label(value)) if value else formatting.NOTHING
 
 
+def clamped(value: Any) -> SafeString:
+    """A long text in at most two lines, the rest on hover."""
+    said = text.label(value, 400)
+    return format_html('<span class="clamped" title="{}">{}</span>', said, text.label(said, 160))
+
+
 def short_commit(value: Any, _row: Any) -> str:
     return format_html('<code title="{}">{}</code>', value, str(value)[:10]) if value else formatting.NOTHING
 

@@ -43,7 +43,8 @@ urlpatterns = [
     path("hardware/", hardware.hardware, name="hardware"),
     path("events/", events.event_list, name="event-list"),
     path("glossary/", glossary.glossary, name="glossary"),
-    path("login/", auth.LoginView.as_view(template_name="accounts/login.html", extra_context={"title": "Log in"}),
+    path("login/", auth.LoginView.as_view(
+        template_name="accounts/login.html", extra_context={"title": "Log in"}, redirect_authenticated_user=True),
          name="login"),
     path("logout/", auth.LogoutView.as_view(), name="logout"),
 ]

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from django.conf import settings
 from django.db import transaction
-from django.db.models import Q
+from django.db.models import Exists, OuterRef, Q
 from django.utils import timezone
 from django_q.tasks import async_task
 
@@ -103,10 +103,11 @@ def _is_idle(now: datetime) -> bool:
 
 
 def _next(now: datetime) -> BoundCount | None:
-    """The one that waits longest and may begin now."""
+    """The one that waits longest and may begin now; those of problems in an active campaign go first."""
     waited = _QUIET if _is_idle(now) else _PATIENCE
     rows = BoundCount.objects.filter(state=_PENDING, asked_at__lt=now - waited).select_related("problem")
-    return rows.order_by("asked_at", "id").first()
+    wanted = Exists(Problem.objects.filter(pk=OuterRef("problem"), campaigns__state="active"))
+    return rows.annotate(is_wanted=wanted).order_by("-is_wanted", "asked_at", "id").first()
 
 
 def _claim(now: datetime) -> BoundCount | None:

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from portal.attempts.models import Attempt
 from portal.campaigns.models import Campaign
-from portal.evaluations import scores
+from portal.evaluations import baselines, scores
 from portal.evaluations.models import Evaluation
 
 _OPEN = (Evaluation.State.QUEUED, Evaluation.State.RUNNING)
@@ -27,6 +27,7 @@ class Row:
     attempts: int
     passed: int
     baseline_us: float | None
+    """The geometric mean of T_b over the workloads."""
     best_us: float | None
     speedup: float | None
     sol_score: float | None
@@ -52,11 +53,13 @@ def take(campaign: Campaign) -> Snapshot:
     running = open_rows.filter(state=Evaluation.State.RUNNING).select_related("attempt__problem").first()
     rows = []
     for standing in summary.problems:
-        baseline = scores.current_baseline(standing.problem, campaign.hardware, rule=campaign.baseline_kinds)
+        verified = baselines.admitted(
+            baselines.verified_baselines(standing.problem, campaign.hardware), campaign.baseline_kinds
+        )
         rows.append(
             Row(
                 standing.problem.name, standing.attempts, standing.passed,
-                baseline.latency_geomean_us if baseline else None,
+                scores.baseline_geomean_us(standing.best, verified),
                 standing.best.latency_geomean_us if standing.best else None, standing.speedup, standing.sol_score,
             )
         )

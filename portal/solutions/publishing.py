@@ -46,6 +46,8 @@ def review(
     comment = storable(comment.strip(), COMMENT_LIMIT)
     if decision == Review.Decision.COMMENT and not comment:
         raise PublishingError("a comment needs a text")
+    if decision == Review.Decision.REJECTED and not comment:
+        raise PublishingError("a rejection needs a comment that says why")
     if evaluation is not None and not _measures(evaluation, attempt):
         raise PublishingError(f"evaluation {evaluation.pk} did not measure attempt {attempt.commit[:10]}")
     with transaction.atomic():

@@ -6,6 +6,7 @@ import re
 from itertools import pairwise
 
 from portal.evaluations.models import Evaluation
+from tests.portal import factories as make
 
 
 def addresses(shown) -> list[str]:
@@ -63,14 +64,27 @@ WIDER_THAN_THEIR_PLACE = """
 """
 
 
+TALLEST_ROW = """
+    Math.max(...[...document.querySelectorAll('table.data tbody tr')].map(e => e.getBoundingClientRect().height))
+"""
+
+
 def test_tables_fit_a_laptop_and_scroll_with_a_shade_at_the_edge_on_less(open_page, published, live_server) -> None:
     page = open_page("/", viewport={"width": 1280, "height": 800})
     evaluation = Evaluation.objects.exclude(result=None).first()
     assert evaluation is not None
     attempt = published.attempts[-1].get_absolute_url()
+    # What is widest in earnest: a long name, a long description, a comparison with a long note.
+    make.make_problem("l1_gqa_paged_decode_h32_kv8_d128_ps64_with_sliding_window", description="Decode. " * 30)
+    reason = "the host was disturbed in every round: another process used 43 % of the cores; nothing was compared"
+    for comparison in (make.make_comparison(), make.failed_comparison(reason)):
+        make.make_evaluation(
+            published.attempts[-1], kind=Evaluation.Kind.COMPARE, against=published.attempts[0],
+            result=make.make_result(published.attempts[-1], comparison=comparison))
     for address in ("/", "/problems/", "/attempts/", attempt, evaluation.get_absolute_url(), "/solutions/", "/fleet/"):
         page.goto(live_server.url + address)
         assert page.evaluate(WIDER_THAN_THEIR_PLACE) == [], address
+        assert page.evaluate(TALLEST_ROW) < (180 if address == attempt else 90), address
     page.set_viewport_size({"width": 800, "height": 800})
     page.goto(live_server.url + "/attempts/")
     assert page.evaluate(WIDER_THAN_THEIR_PLACE) != [], "nothing to scroll: this shows nothing"

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse
+from django.utils.html import format_html, format_html_join
+from django.utils.safestring import SafeString
 
 from portal.events.models import Event
 from portal.pages import formatting, listings, tables, text
 from portal.pages.filters import EventFilter
 from portal.pages.tables import Column, Table
+
+SHOWN_DIGITS = 12
+_DIGEST = re.compile(r"\b([0-9a-f]{40,64})\b")
 
 
 def event_list(request: HttpRequest) -> HttpResponse:
@@ -45,4 +51,13 @@ def _details(value: Any, event: Any) -> str:
         value = {key: item for key, item in value.items() if key != "commit"}
     parts = (f"{key}: {item if isinstance(item, str | int | float) else json.dumps(item, ensure_ascii=False)}"
              for key, item in value.items())
-    return text.label(" · ".join(parts), 240) or formatting.NOTHING
+    said = text.label(" · ".join(parts), 400)
+    if not said:
+        return formatting.NOTHING
+    pieces = ((_shortened(piece) if number % 2 else piece,) for number, piece in enumerate(_DIGEST.split(said)))
+    return format_html_join("", "{}", pieces)
+
+
+def _shortened(digest: str) -> SafeString:
+    """The first digits, the whole on hover."""
+    return format_html('<span title="{}">{}…</span>', digest, digest[:SHOWN_DIGITS])

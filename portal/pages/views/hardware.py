@@ -8,22 +8,24 @@ from django.http import HttpRequest, HttpResponse
 
 from agentcore.bounds.hardware import RateTable, rate_table
 from agentcore.vocabulary import HardwareName
-from portal.pages import formatting, tables
+from portal.pages import cpu_rates, formatting, tables
 from portal.pages.tables import Column, Table
 
 _UNITS = {"byte/s": "B/s"}
 
 
 def hardware(request: HttpRequest) -> HttpResponse:
-    """One table for each class of GPU. The CPU's rates are measured on its host, and stand with each bound."""
+    """One table for each class of GPU, and the rates that were measured on each host's CPU."""
     classes = [member for member in HardwareName if member.is_gpu]
     found = {member.value: rate_table(member) for member in classes}
     shown = {name: _table(name, rates) for name, rates in found.items()}
+    measured = cpu_rates.table()
     context = {
+        "measured": measured,
         "title": "Hardware",
         "classes": [{"name": name, "rates": found[name], "table": shown[name]} for name in found],
     }
-    return tables.respond(request, "hardware.html", context, *shown.values())
+    return tables.respond(request, "hardware.html", context, *shown.values(), measured)
 
 
 def _table(name: str, rates: RateTable) -> Table:

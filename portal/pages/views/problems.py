@@ -6,7 +6,7 @@ import json
 from collections import Counter
 from typing import Any
 
-from django.db.models import Q
+from django.db.models import Count, Q, prefetch_related_objects
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404
 from django.urls import reverse
@@ -17,7 +17,19 @@ from portal.evaluations import scores
 from portal.evaluations.baselines import Verified, verified_baselines
 from portal.evaluations.history import running_best
 from portal.evaluations.models import Evaluation
-from portal.pages import baselines, bounds, charts, formatting, highlighting, listings, live, proofs, queries, tables
+from portal.pages import (
+    baselines,
+    bounds,
+    charts,
+    formatting,
+    highlighting,
+    listings,
+    live,
+    proofs,
+    queries,
+    tables,
+    text,
+)
 from portal.pages.filters import ProblemFilter
 from portal.pages.queries import Track, TrackSummary
 from portal.pages.rescoring import pending
@@ -90,16 +102,17 @@ def _list_columns() -> list[Column]:
         return row[1].best.get_absolute_url() if row[1] and row[1].best else None
 
     return [
-        Column("problem", "problem", lambda r: r[0].name, link=url, order="name"),
+        Column("problem", "problem", lambda r: r[0].name, link=url, order="name", css="name"),
         Column("title", "what it computes", lambda r: r[0].description or r[0].title, css="grow", order="title",
-               show=lambda v, _: tables.text.label(v, 80)),
+               show=lambda v, _: tables.clamped(v)),
         Column("language", "language", lambda r: r[1].track.language if r[1] else None, order="language"),
         Column("hardware", "hardware", lambda r: r[1].track.hardware if r[1] else None, order="hardware"),
         Column("sol_score", "best S", of_best("sol_score"), tables.score, numeric=True, order="s", term="sol-score",
                link=to_evaluation),
         Column("speedup", "speedup", of_best("speedup"), tables.times, numeric=True, order="x", term="speedup",
                link=to_evaluation),
-        Column("headroom", "headroom", of("headroom"), tables.score, numeric=True, order="h", term="headroom"),
+        # 1 − S: in the exports, and to sort by.
+        Column("headroom", "headroom", of("headroom"), tables.score, numeric=True, order="h", visible=False),
         Column("latency_us", "latency (µs)", of_best("latency_geomean_us"), tables.microseconds, numeric=True,
                order="t", term="latency", link=to_evaluation),
         Column("attempts", "attempts", of("attempts"), numeric=True, order="n"),
@@ -113,6 +126,7 @@ def problem_detail(request: HttpRequest, name: str) -> HttpResponse:
     tracks = queries.tracks_of(problem.pk)
     track = _chosen_track(request, tracks)
     context: dict[str, Any] = {"title": problem.name, "problem": problem, "tracks": tracks, "track": track}
+    context["instead"] = _instead(request, track)
     shown: list[Table] = []
     if track is not None:
         evaluations = Evaluation.objects.filter(
@@ -145,6 +159,16 @@ def _chosen_track(request: HttpRequest, tracks: list[Track]) -> Track | None:
     return fitting[0] if fitting else tracks[0] if tracks else None
 
 
+def _instead(request: HttpRequest, track: Track | None) -> str:
+    """What to say where the URL names a track that nothing was attempted in; nothing where it is the one shown."""
+    language, hardware = request.GET.get("language") or "", request.GET.get("hardware") or ""
+    if track is None or (language in ("", track.language) and hardware in ("", track.hardware)):
+        return ""
+    asked = " ".join([*([text.label(language, 20)] if language else []),
+                      *([f"on {text.label(hardware, 20)}"] if hardware else [])])
+    return f"Nothing was attempted {'in ' if language else ''}{asked} yet. Shown instead: {track}."
+
+
 def _track_context(
     request: HttpRequest, problem: Problem, track: Track, shown: list[Table], verified: list[Verified]
 ) -> dict[str, Any]:
@@ -158,6 +182,7 @@ def _track_context(
     best = scores.best_evaluation(problem, track.language, track.hardware)
     baseline = verified[0].evaluation if verified else None
     if best is not None:
+        prefetch_related_objects([best], "workloads")
         rows = list(best.workloads.all())
         details = {(w.get("uuid", ""), bool(w.get("heldout"))): w for w in (best.result or {}).get("workloads", [])}
         table = listings.workloads(
@@ -166,6 +191,7 @@ def _track_context(
         table.name = "latency"
         context["latency_chart"] = charts.workload_latency([row for row in rows if not row.heldout], table)
         shown.append(table)
+    outdated = sum(mark.point.verdict == "passed" and not mark.point.is_current for mark in history)
     attempts_url = (
         f"{reverse('attempt-list')}?problem={problem.name}&language={track.language}&hardware={track.hardware}"
     )
@@ -179,7 +205,8 @@ def _track_context(
     context |= {
         "best": best, "baseline": baseline, "solution": solution, "proofs": table_of_proofs,
         "best_proof": proofs.between(best.attempt, solution.attempt, compared) if best and solution else None,
-        "stats": _stats(best, baseline, history, unmeasured, attempts_url), "unmeasured": _unmeasured(unmeasured),
+        "stats": _stats(best, verified, history, unmeasured, attempts_url, outdated), "outdated": outdated,
+        "unmeasured": _unmeasured(unmeasured),
         "attempts_url": attempts_url,
     }
     return context
@@ -198,11 +225,15 @@ def _unmeasured(counts: Counter[str]) -> str:
 
 
 def _stats(
-    best: Evaluation | None, baseline: Evaluation | None, history: list[charts.Mark], unmeasured: Counter[str],
-    attempts_url: str,
+    best: Evaluation | None, verified: list[Verified], history: list[charts.Mark], unmeasured: Counter[str],
+    attempts_url: str, outdated: int,
 ) -> list[dict[str, str]]:
-    """Every figure leads to what it comes from: the best evaluation, the baseline's, the attempts counted."""
-    best_url, baseline_url = (row.get_absolute_url() if row else "" for row in (best, baseline))
+    """Every figure leads to what it comes from: the best evaluation, T_b per workload, the attempts counted.
+
+    ``outdated`` is how many of the passed ones passed an earlier version of the problem.
+    """
+    best_url = best.get_absolute_url() if best else ""
+    baseline_us = scores.baseline_geomean_us(best, verified)
     passed = sum(mark.point.verdict == "passed" for mark in history)
     proven = history[-1].point.best_sol_score if history else None
     note = "0.5 baseline, 1 limit"
@@ -210,6 +241,8 @@ def _stats(
         note = f"{formatting.score(proven)} beyond noise"
     compiled = unmeasured[Verdict.COMPILED.value]
     improved = sum(mark.improvement == "new best" for mark in history)
+    how_many = "all" if outdated == passed else f"{outdated:,}"
+    earlier = f" ({how_many} of an earlier version of the problem)" if outdated else ""
     return [
         {"label": "best SOL score", "value": formatting.score(best and best.sol_score),
          "note": note, "term": "sol-score", "url": best_url},
@@ -218,24 +251,45 @@ def _stats(
         {"label": "headroom", "value": formatting.score(1 - best.sol_score if best and best.sol_score is not None
                                                         else None), "note": "1 − S", "term": "headroom",
          "url": best_url},
-        {"label": "baseline", "value": formatting.microseconds(baseline and baseline.latency_geomean_us),
-         "note": "geometric mean over workloads" if baseline else "none verified yet", "term": "baseline",
-         "url": baseline_url},
+        {"label": "baseline T_b", "value": formatting.microseconds(baseline_us),
+         "note": _baseline_note(best, verified, baseline_us), "term": "baseline", "url": "#h-baseline-workloads"},
         {"label": "attempts", "value": f"{len(history) + unmeasured.total():,}",
-         "note": f"{passed:,} passed, {improved:,} improved" + (f", {compiled:,} only compiled" if compiled else ""),
+         "note": f"{passed:,} passed{earlier}, {improved:,} improved"
+                 + (f", {compiled:,} only compiled" if compiled else ""),
          "term": "attempt", "url": attempts_url},
     ]
 
 
+def _baseline_note(best: Evaluation | None, verified: list[Verified], baseline_us: float | None) -> str:
+    """What the figure is, and the fastest single baseline beside it where that is another figure."""
+    if baseline_us is None:
+        return "none verified yet"
+    said = "geometric mean over workloads"
+    alone = verified[0] if verified else None
+    if alone is None or abs(alone.latency_us / baseline_us - 1) < 0.005:
+        return said
+    said += f" of the fastest of each; {baselines.alone(alone.kind)}: {formatting.microseconds(alone.latency_us)}"
+    if best is not None and best.latency_geomean_us:
+        said += f", {formatting.times(alone.latency_us / best.latency_geomean_us)}"
+    return said
+
+
 def _definition_context(request: HttpRequest, problem: Problem) -> dict[str, Any]:
-    counts = Workload.objects.filter(problem=problem, is_current=True)
+    current = Workload.objects.filter(problem=problem, is_current=True)
+    counts = Counter(dict(current.order_by().values_list("target").annotate(n=Count("id"))))
     # Held-out workloads are counted, never listed: whoever optimises must not see their axes.
-    listed = counts.exclude(target=Workload.Target.HELDOUT).order_by("target", "index")
+    listed = current.exclude(target=Workload.Target.HELDOUT).order_by("target", "index")
+
+    def target(workload: Workload) -> str:
+        # Without a list of its own the CPU is given all of the others'.
+        every = workload.target == Workload.Target.GPU and not counts[Workload.Target.CPU.value]
+        return "GPU and CPU" if every else workload.get_target_display()
+
     page = tables.paginated(request, listed, WORKLOADS_SHOWN, "workloads_page")
     page.object_list = list(page.object_list)
     definition = problem.definition if isinstance(problem.definition, dict) else {}
     columns = [
-        Column("target", "target", lambda w: w.get_target_display()),
+        Column("target", "target", target),
         Column("index", "#", lambda w: w.index, numeric=True),
         Column("axes", "axes", lambda w: w.axes, tables.axes, css="grow"),
         Column("tolerance", "tolerance", lambda w: w.tolerance,
@@ -260,7 +314,7 @@ def _definition_context(request: HttpRequest, problem: Problem) -> dict[str, Any
             "workloads", "Workloads", columns, listed, caption_hidden=True, page=page, page_key="workloads_page",
             query=request.GET, empty="This problem has no workloads.",
         ),
-        "heldout": counts.filter(target=Workload.Target.HELDOUT).count(),
+        "heldout": counts[Workload.Target.HELDOUT.value],
     }
 
 

@@ -85,6 +85,23 @@ def test_a_refused_review_says_why(as_reviewer: Client, yard) -> None:
     assert "<b>&#x27;" not in page
 
 
+def test_a_rejection_needs_a_reason(as_reviewer: Client, yard) -> None:
+    address = actions(yard)[0][0]
+    page = as_reviewer.post(address, {"decision": "rejected", "comment": " \n"}, follow=True).content.decode()
+    assert "Not recorded: a rejection needs a comment that says why." in page
+    assert not Review.objects.exists()
+    page = as_reviewer.post(address, {"decision": "rejected", "comment": "Too long."}, follow=True).content.decode()
+    assert "Rejected." in page
+    assert Review.objects.get().decision == Review.Decision.REJECTED
+
+
+def test_the_login_of_somebody_logged_in_goes_on_to_the_page(client: Client, as_reviewer: Client, yard) -> None:
+    address = yard.passed.get_absolute_url()
+    assert as_reviewer.get(f"/login/?next={address}")["Location"] == address
+    assert as_reviewer.get("/login/?next=https://elsewhere.example/")["Location"] == "/"
+    assert client.get(f"/login/?next={address}").status_code == 200
+
+
 def test_a_merge_that_is_not_approved_is_refused_and_the_page_says_what_is_missing(as_reviewer: Client, yard) -> None:
     address, data = actions(yard)[1]
     page = as_reviewer.post(address, data, follow=True).content.decode()

@@ -184,6 +184,15 @@ def test_tables_are_also_csv(client: Client, yard, address: str) -> None:
     assert all(len(row) == len(rows[0]) for row in rows)
 
 
+def test_digests_among_events_are_short_with_the_whole_on_hover(client: Client, yard) -> None:
+    digest = "0123456789abcdef" * 4
+    log("problem.created", "system", problem=yard.problem, digest=digest, said="<b>" + "a" * 50)
+    page = get(client, "/events/")
+    assert f'digest: <span title="{digest}">{digest[:12]}…</span>' in page
+    assert "&lt;b&gt;" in page and "<b>a" not in page
+    assert client.get("/events/?format=json").json()["rows"][0]["data"]["digest"] == digest
+
+
 def test_the_fleet_shows_devices_queue_and_work(client: Client, yard) -> None:
     page = get(client, "/fleet/")
     assert "A cpu device" in page

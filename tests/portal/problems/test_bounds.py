@@ -62,7 +62,7 @@ def test_a_problem_without_attempts_gets_its_bounds_and_its_page_says_what_they_
     problem = imported(tmp_path)
     assert messages() == ["portal.evaluations.tasks.bounds"]
     page = client.get(problem.get_absolute_url()).content.decode()
-    assert "T_SOL is to be counted as soon as no kernel is timed" in page
+    assert "T_SOL is not counted yet. Counting waits until" in page
     assert tasks.bounds() == "0 counted", "evaluations may be asked for right after an import: they go first"
     waited()
     assert tasks.bounds() == "1 counted"
@@ -147,6 +147,22 @@ def test_it_waits_while_kernels_are_timed_here_but_not_for_ever(tmp_path):
     Evaluation.objects.filter(pk=evaluation.pk).update(state="queued", finished_at=None)
     waited(31)
     assert bounds._next(now).problem == problem, "long enough"
+
+
+def test_problems_of_an_active_campaign_are_counted_first(tmp_path):
+    rows = {}
+    for number, name in enumerate(("paused", "unwanted", "wanted", "wanted-later")):
+        problem = make.make_problem(name)
+        rows[name] = BoundCount.objects.create(
+            problem=problem, digest=problem.digest, harness_version="1",
+            asked_at=timezone.now() - timedelta(hours=2) + timedelta(minutes=number))
+    make.make_campaign("now", problems=[rows["wanted"].problem, rows["wanted-later"].problem])
+    make.make_campaign("too", problems=[rows["wanted"].problem])
+    make.make_campaign("then", problems=[rows["paused"].problem], state="paused")
+    order = []
+    while (row := bounds._claim(timezone.now())) is not None:
+        order.append(row.problem.name)
+    assert order == ["wanted", "wanted-later", "paused", "unwanted"]
 
 
 def test_a_dead_worker_is_followed_by_another_three_times_and_a_late_one_writes_nothing(tmp_path):
