@@ -23,6 +23,7 @@ from agentcore.judge.result import BoundRecord
 from agentcore.problems.problem import Problem
 from agentcore.problems.trial import INSIDE, PACKAGE, lay_out
 from agentcore.sandbox import GIB, MIB, Bind, Limits, Sandbox, SandboxError
+from agentcore.scratch import locked_directory, sweep_directories, unwound_on_sigterm
 from agentcore.vocabulary import HardwareName
 
 _MAIN = (
@@ -30,6 +31,7 @@ _MAIN = (
     "main(sys.argv[2], sys.argv[3])"
 )
 _MESSAGE, _LONGEST = 400, 64 * 1024
+_PREFIX, _STALE_S = "kernelyard-bounds-", 60.0
 
 
 @dataclass(slots=True)
@@ -63,8 +65,10 @@ def confined_bounds(
         memory_bytes=8 * GIB, processes=256, file_bytes=GIB, wall_s=wall_s, output_bytes=64 * MIB, tmp_bytes=GIB
     )
     try:
-        with tempfile.TemporaryDirectory(prefix="kernelyard-bounds-") as place:
-            root = Path(place)
+        scratch = Path(tempfile.gettempdir())
+        # What a process left that was killed outright.
+        sweep_directories(scratch, _PREFIX, _STALE_S)
+        with unwound_on_sigterm(), locked_directory(scratch, _PREFIX) as root:
             binds = lay_out(problem, root, problem.workloads, problem.cpu_workloads)
             done = sandbox.run(
                 [sys.executable, "-I", "-B", "-c", _MAIN, str(INSIDE), str(INSIDE / "problem"), json.dumps(asked)],

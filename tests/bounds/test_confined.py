@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 from agentcore.bounds.confined import confined_bounds
@@ -45,3 +50,44 @@ def test_nothing_that_a_reference_says_is_taken_unless_it_has_the_form_and_no_mo
     found = confined_bounds(load_problem(tmp_path), find_sandbox(), [HardwareName.H200], None, wall_s=60)
     assert not found.records and not found.troubles
     assert "more than the" in found.trouble
+
+
+_COUNTS = """
+import pathlib, sys
+from agentcore.bounds.confined import confined_bounds
+from agentcore.problems import load_problem
+from agentcore.sandbox import find_sandbox
+from agentcore.vocabulary import HardwareName
+confined_bounds(load_problem(pathlib.Path(sys.argv[1])), find_sandbox(), [HardwareName.H200], None, wall_s=300)
+"""
+
+
+def test_a_counting_that_is_stopped_leaves_no_directory_and_one_that_is_killed_leaves_it_to_the_next(
+    tmp_path: Path,
+) -> None:
+    root, temporary = tmp_path / "problem", tmp_path / "tmp"
+    root.mkdir()
+    temporary.mkdir()
+    (root / "definition.json").write_text(json.dumps({
+        "name": "sleeps", "axes": {"n": {"type": "var"}}, "inputs": {"x": {"shape": ["n"], "dtype": "float32"}},
+        "outputs": {"y": {"shape": ["n"], "dtype": "float32"}},
+        "reference": "import time\ntime.sleep(600)\ndef run(x):\n    return x\n",
+    }))
+    (root / "workload.jsonl").write_text('{"uuid": "w0", "axes": {"n": 8}, "inputs": {}}\n')
+
+    def stopped(number: int) -> int:
+        known = set(temporary.iterdir())
+        environment = os.environ | {"TMPDIR": str(temporary)}
+        owner = subprocess.Popen([sys.executable, "-c", _COUNTS, str(root)], env=environment)
+        # Once it has written the problem for the sandbox it is inside. However long that takes, it comes.
+        while not any((made / "workload.jsonl").exists() for made in {*temporary.iterdir()} - known):
+            assert owner.poll() is None
+            time.sleep(0.02)
+        owner.send_signal(number)
+        return owner.wait()
+
+    assert stopped(signal.SIGKILL) == -signal.SIGKILL
+    (left,) = temporary.glob("kernelyard-bounds-*")
+    os.utime(left, (0, 0))
+    assert stopped(signal.SIGTERM) == 128 + signal.SIGTERM
+    assert list(temporary.glob("kernelyard-bounds-*")) == []
