@@ -51,6 +51,8 @@ def assemble(parts: Parts) -> Problem:
     faults, notes = Faults(parts.unread), Notes()
     definition = _definition(parts.definition, faults)
     reference = ""
+    if definition is not None:
+        notes.add_misspelt(parts.definition, Definition)
     if definition is not None or parts.definition.text:
         reference = _reference(parts, definition, faults, notes)
     if not parts.workloads and not parts.unread:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +15,8 @@ from agentcore.problems.errors import MAX_SHOWN_LINES, Faults, ProblemError
 from agentcore.problems.locate import line_of
 
 Model = TypeVar("Model", bound=BaseModel)
+
+_LONGEST_FIELD, _LIKENESS = 60, 0.8
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +84,14 @@ class Notes:
             return
         first, times = self._found.get(key) or (str(item.error(field, message, at=at)), 0)
         self._found[key] = (first, times + 1)
+
+    def add_misspelt(self, item: Item, model: type[BaseModel]) -> None:
+        """Fields of ``item`` that are ignored and are nearly called like one of ``model``."""
+        unknown = sorted(item.value.keys() - model.model_fields.keys()) if isinstance(item.value, dict) else []
+        for name in unknown[:MAX_SHOWN_LINES]:
+            near = difflib.get_close_matches(name[:_LONGEST_FIELD], model.model_fields, 1, _LIKENESS)
+            if near:
+                self.add(item, name, f"is no field and is ignored; {near[0]!r} is one", at=[name])
 
     def add_error(self, error: ProblemError) -> None:
         self._found[error.file or Path(), "", str(error)] = (str(error), 1)

@@ -63,6 +63,7 @@ def workloads_of(
             errors += itertools.islice(_faults(item, definition, workload, sources), _SHOWN)
             faults.add(*errors)
             if not errors:
+                notes.add_misspelt(item, Workload)
                 _note_extras(item, workload, definition, mentioned, notes)
         found.append((item, workload.model_copy(update=update)))
     return found

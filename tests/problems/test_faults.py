@@ -112,6 +112,17 @@ def test_what_means_nothing_to_the_definition_is_a_warning(write_problem: Any) -
     assert [workload.uuid for workload in load_problem(root).workloads] == ["a", "b", "c", "a~2"]
 
 
+def test_a_field_that_is_nearly_one_is_a_warning_and_any_other_is_passed_over(write_problem: Any) -> None:
+    def change(definition: dict[str, Any], workload: dict[str, Any]) -> None:
+        definition |= {"custom_input_entrypoint": "make", "author": "somebody"}
+        workload |= {"tolerence": {"max_atol": 1}, "scored": True}
+
+    assert [each.partition(": ")[2] for each in warnings_of(write_problem(change))] == [
+        "custom_input_entrypoint: is no field and is ignored; 'custom_inputs_entrypoint' is one",
+        "tolerence: is no field and is ignored; 'tolerance' is one",
+    ]
+
+
 def test_an_axis_that_only_the_generator_asks_for_is_none(write_problem: Any) -> None:
     def change(definition: dict[str, Any], workload: dict[str, Any]) -> None:
         definition["custom_inputs_entrypoint"] = "make"

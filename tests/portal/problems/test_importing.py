@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from django.conf import settings as django_settings
 from django.core.management import CommandError, call_command
@@ -67,6 +69,20 @@ def test_a_broken_problem_is_reported_and_stops_no_other(tmp_path, capsys):
     with pytest.raises(CommandError, match="1 of 2"):
         call_command("importproblems", str(tmp_path))
     assert Problem.objects.get().name == "good"
+
+
+def test_an_import_says_all_that_is_wrong_and_warns_of_what_is_odd(tmp_path, capsys):
+    odd, broken = repos.write_problem(tmp_path, "odd"), repos.write_problem(tmp_path, "broken")
+    lines = (odd / "workload.jsonl").read_text().splitlines()
+    (odd / "workload.jsonl").write_text("\n".join([json.dumps(json.loads(lines[0]) | {"tolerence": {}}), *lines[1:]]))
+    (broken / "workload.jsonl").write_text("{\n" + lines[0] + "\n[\n")
+    (broken / "reference.py").write_text("def run(x):\n    return x\n")
+    with pytest.raises(CommandError, match="1 of 2"):
+        call_command("importproblems", str(tmp_path))
+    said = capsys.readouterr()
+    assert "odd: created\n  warning: " in said.out and "workload.jsonl:1: tolerence: is no field" in said.out
+    for place in ("workload.jsonl:1: is not JSON", "workload.jsonl:3: is not JSON", "reference.py:1: run(x) takes 1"):
+        assert f"{broken}/{place}" in said.err
 
 
 def test_the_starting_tree_holds_public_files_and_headers_but_no_secret(tmp_path):
