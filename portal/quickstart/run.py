@@ -208,6 +208,7 @@ class _Run:
         def merge(problems: Sequence[Problem]) -> None:
             _tell(campaign, display)
             self._sanitize(campaign, problems, services, display)
+            _tell(campaign, display)
             for problem in problems:
                 (decided[problem.pk],) = merging.merge_best(campaign, accounts.reviewer(), problems=[problem])
                 if decided[problem.pk].merged:

@@ -40,16 +40,17 @@ def test_when_time_runs_out_it_is_said_how_far_it_came_and_how_it_goes_on() -> N
     assert pace.so_far({"a": 0}, 3) == "3 attempts to make"
 
 
-def test_what_has_a_baseline_comes_first_and_then_what_is_small() -> None:
-    names = ("gemm_bf16_llama8b", "rmsnorm_h4096", "moe_topk_routing_e128_k8")
+def test_what_has_a_baseline_comes_first_then_the_example_and_then_what_is_small() -> None:
+    names = ("gemm_bf16_llama8b", "rmsnorm_h4096", "moe_topk_routing_e128_k8", "swiglu_gate_i14336")
     problems = preparation.import_suite(names)
     campaign = preparation.open_campaign(problems)
     sizes = {problem.name: pace._elements(problem, preparation.HARDWARE) for problem in problems}
     assert all(size > 0 for size in sizes.values())
-    assert [p.name for p in pace.in_order(campaign, problems)] == sorted(names, key=lambda name: (sizes[name], name))
-    large = max(problems, key=lambda problem: sizes[problem.name])
+    by_size = sorted(set(names) - {pace.EXAMPLE}, key=lambda name: (sizes[name], name))
+    assert [problem.name for problem in pace.in_order(campaign, problems)] == [pace.EXAMPLE, *by_size]
+    (large,) = (problem for problem in problems if problem.name == by_size[-1])
     make.make_baseline(large)
-    assert pace.in_order(campaign, problems)[0] == large
+    assert [problem.name for problem in pace.in_order(campaign, problems)] == [large.name, pace.EXAMPLE, *by_size[:-1]]
 
 
 @dataclass
