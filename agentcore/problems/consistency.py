@@ -5,6 +5,7 @@ On plain values, so that what of a definition is well-formed can be looked at wh
 
 from __future__ import annotations
 
+import graphlib
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -61,14 +62,13 @@ def raw_faults(stated: Any) -> list[Fault]:
 
 
 def order(needs: Mapping[str, frozenset[str]]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Expression axes so that each comes after those it uses, and those that are left since they define each other."""
-    done: list[str] = []
-    while len(done) < len(needs):
-        ready = [n for n, used in needs.items() if n not in done and not (used & needs.keys() - set(done))]
-        if not ready:
-            break
-        done += ready
-    return tuple(done), tuple(sorted(needs.keys() - set(done)))
+    """Expression axes so that each comes after those it uses, or else those that define each other."""
+    # Sorted, since the order of a set differs from process to process.
+    graph = {name: sorted(used & needs.keys()) for name, used in needs.items()}
+    try:
+        return tuple(graphlib.TopologicalSorter(graph).static_order()), ()
+    except graphlib.CycleError as error:
+        return (), tuple(sorted(set(error.args[1])))
 
 
 def _expression(axis: Any) -> str | None:
