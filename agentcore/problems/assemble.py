@@ -28,7 +28,7 @@ from agentcore.problems.workload import Workload
 class Parts:
     """What a problem is made of. ``reference`` is a file's text and its path, where it is not in the definition.
 
-    ``unread`` says what of definition (whose text is empty then) and workloads could not be read.
+    ``unread`` says what of definition (which is none then) and workloads could not be read.
     """
 
     definition: Item
@@ -53,7 +53,7 @@ def assemble(parts: Parts) -> Problem:
     reference = ""
     if definition is not None:
         notes.add_misspelt(parts.definition, Definition)
-    if definition is not None or parts.definition.text:
+    if not parts.definition.is_unread:
         reference = _reference(parts, definition, faults, notes)
     if not parts.workloads and not parts.unread:
         faults.add(parts.definition.error("", "has no workload; a problem needs at least one"))
@@ -88,7 +88,7 @@ def assemble(parts: Parts) -> Problem:
 
 def _definition(item: Item, faults: Faults) -> Definition | None:
     """The definition under a name that can be one here; None where something is wrong with it."""
-    if not item.text:
+    if item.is_unread:
         return None
     try:
         stated = item.as_model(Definition)

@@ -32,6 +32,11 @@ class Item:
     line: int | None = 1
     within: tuple[str | int, ...] = ()
 
+    @property
+    def is_unread(self) -> bool:
+        """Whether it stands for a file that could not be read: a table's row has no text either, but a value."""
+        return not self.text and self.value is None
+
     def part(self, *steps: str | int, value: Any = None) -> Item:
         """The member at ``steps``; ``value`` replaces it where it was decoded from a string."""
         found = value

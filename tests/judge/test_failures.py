@@ -315,15 +315,29 @@ def test_a_candidate_that_cannot_be_killed_is_the_hosts_trouble(bench: Bench, mo
     monkeypatch.setattr(SandboxProcess, "kill_tree", partialmethod(SandboxProcess.kill_tree, timeout=2.0))
     cage = freezer / f"kernelyard-judge-{os.getpid()}"
     cage.mkdir()
+    hang = 'std::ofstream("/proc/self/comm") << "hanging"; for (;;) usleep(1000);'
+
+    def name_of(pid: int) -> str:
+        try:
+            return Path(f"/proc/{pid}/comm").read_text().strip()
+        except OSError:
+            return ""  # it has just ended
+
+    def hanging(pid: int) -> list[int]:
+        """Those that are in the call itself: a kernel is loaded before that, also where it is built and looked at."""
+        return [candidate for candidate in candidates_of(pid) if name_of(candidate) == "hanging"]
 
     def freeze(pid: int) -> None:
-        for candidate in candidates_of(pid):
+        wait_until(lambda: hanging(pid))
+        for candidate in hanging(pid):
             (cage / "cgroup.procs").write_text(str(candidate))
         (cage / "freezer.state").write_text("FROZEN")
 
+    problem = bench.problem()
+    kernel = "#include <fstream>\n" + whole_kernel(hang + DOUBLE_KERNEL, problem)
     try:
-        with while_a_candidate_runs(os.getpid(), freeze, after_s=0.2):
-            result = bench.judge_kernel(HANG + DOUBLE_KERNEL, call_timeout_s=3)
+        with while_a_candidate_runs(os.getpid(), freeze, after_s=0.0):
+            result = bench.judge_kernel(kernel, problem, call_timeout_s=3)
         assert result.verdict is Verdict.INFRA_ERROR, result.message
         assert "could not be killed" in result.message
         (cage / "freezer.state").write_text("THAWED")

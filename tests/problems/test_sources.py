@@ -16,7 +16,9 @@ from safetensors.numpy import save_file
 
 from agentcore.judge.service import judge_environment
 from agentcore.problems import load_problem, missing_blobs
+from agentcore.problems.assemble import Parts, assemble
 from agentcore.problems.cli import add_parser
+from agentcore.problems.items import Item
 from agentcore.problems.sources import Found, collect
 from agentcore.problems.sources.rows import MAX_LINE_BYTES
 from tests.problems.conftest import DEFINITION, WORKLOAD
@@ -107,6 +109,13 @@ def test_a_json_file_holds_one_problem_or_a_list_of_them(tmp_path: Path, found: 
     listed = found(write_lines(tmp_path / "two.json", [one, definition("b") | {"workloads": [workload("w3")]}]))
     assert names(listed) == ["a", "b"]
     assert listed[1].place.endswith("two.json[1]")
+
+
+def test_values_without_a_text_around_them_make_a_problem() -> None:
+    """As a table's rows are, also where nothing that reads tables is installed."""
+    row = Path("t.parquet: row 1")
+    made = assemble(Parts(Item(row, "", definition("a"), None), (Item(row, "", workload(), None),)))
+    assert (made.name, len(made.workloads)) == ("a", 1) and made.reference
 
 
 @pytest.mark.parametrize("nested", [False, True], ids=["text", "nested"])
