@@ -306,6 +306,26 @@ def test_a_judge_without_memory_for_the_comparison_says_so_and_blames_nobody(yar
     yard.is_unharmed()
 
 
+FREEZES = """
+import sys, time
+from pathlib import Path
+name, cage, deadline = sys.argv[1], Path(sys.argv[2]), time.monotonic() + 60
+while time.monotonic() < deadline:
+    for comm in Path("/proc").glob("[0-9]*/comm"):
+        try:
+            found = comm.read_text().strip() == name
+        except OSError:
+            continue
+        if found:
+            (cage / "cgroup.procs").write_text(comm.parent.name)
+            (cage / "freezer.state").write_text("FROZEN")
+            sys.exit()
+    time.sleep(0.02)
+sys.exit("nothing of that name was seen")
+"""
+"""Freezes the process that calls itself so: a kernel is loaded before it is called, also where it is built."""
+
+
 def test_a_candidate_that_cannot_be_killed_is_the_hosts_trouble(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     """It hangs in the kernel, as on a device that hangs; here in a frozen cgroup of version 1, where signals wait."""
     freezer = Path("/sys/fs/cgroup/freezer")
@@ -315,29 +335,15 @@ def test_a_candidate_that_cannot_be_killed_is_the_hosts_trouble(bench: Bench, mo
     monkeypatch.setattr(SandboxProcess, "kill_tree", partialmethod(SandboxProcess.kill_tree, timeout=2.0))
     cage = freezer / f"kernelyard-judge-{os.getpid()}"
     cage.mkdir()
-    hang = 'std::ofstream("/proc/self/comm") << "hanging"; for (;;) usleep(1000);'
-
-    def name_of(pid: int) -> str:
-        try:
-            return Path(f"/proc/{pid}/comm").read_text().strip()
-        except OSError:
-            return ""  # it has just ended
-
-    def hanging(pid: int) -> list[int]:
-        """Those that are in the call itself: a kernel is loaded before that, also where it is built and looked at."""
-        return [candidate for candidate in candidates_of(pid) if name_of(candidate) == "hanging"]
-
-    def freeze(pid: int) -> None:
-        wait_until(lambda: hanging(pid))
-        for candidate in hanging(pid):
-            (cage / "cgroup.procs").write_text(str(candidate))
-        (cage / "freezer.state").write_text("FROZEN")
-
+    name = f"hang{os.getpid()}"
+    hang = f'std::ofstream("/proc/self/comm") << "{name}"; for (;;) usleep(1000);'
     problem = bench.problem()
     kernel = "#include <fstream>\n" + whole_kernel(hang + DOUBLE_KERNEL, problem)
     try:
-        with while_a_candidate_runs(os.getpid(), freeze, after_s=0.0):
+        # By a process of its own: a thread of this one would have to wait for the judge's, which spins.
+        with subprocess.Popen([sys.executable, "-c", FREEZES, name, str(cage)]) as freezer_of_it:
             result = bench.judge_kernel(kernel, problem, call_timeout_s=3)
+        assert freezer_of_it.returncode == 0
         assert result.verdict is Verdict.INFRA_ERROR, result.message
         assert "could not be killed" in result.message
         (cage / "freezer.state").write_text("THAWED")

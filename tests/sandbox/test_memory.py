@@ -305,3 +305,15 @@ def test_where_no_cgroup_can_be_made_it_is_said_why(monkeypatch, tmp_path: Path)
         assert memory_module.memory_mechanism() == ("watcher", f"{tmp_path}: it has no memory controller")
     finally:
         cgroup_home.cache_clear()
+
+
+@pytest.mark.parametrize(("looks", "held"), [([150, 90], 90), ([150, 140, 130, 120], 120)], ids=["once", "all along"])
+def test_memory_that_a_fork_has_counted_twice_is_looked_at_again(
+    monkeypatch: pytest.MonkeyPatch, looks: list[int], held: int
+) -> None:
+    gauge = MemoryGauge(os.getpid(), namespaced=False, limit_bytes=100, caller=os.getpid())
+    counted, seen = iter(looks), iter(range(100))
+    monkeypatch.setattr(MemoryGauge, "_exactly", lambda _gauge, _pids: next(counted))
+    monkeypatch.setattr(MemoryGauge, "pids", lambda _gauge: [next(seen)])  # somebody comes at every look
+    monkeypatch.setattr(MemoryGauge, "_at_most", lambda _gauge, _pids: 200)
+    assert gauge.exceeded() == (None if held <= 100 else ("memory", held))
