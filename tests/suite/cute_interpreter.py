@@ -7,8 +7,6 @@ CuTe DSL reads its environment when it is imported. A line of JSON per output an
 from __future__ import annotations
 
 import ctypes
-import importlib.util
-import json
 import os
 import subprocess
 import sys
@@ -19,9 +17,9 @@ from typing import Any
 import numpy as np
 import ptx
 import torch
+from interpreted import load_kernel, print_matches
 
 from agentcore.problems import load_problem
-from agentcore.problems.tensors import InputFactory, output_specs
 
 STREAM = 0x5EED0
 Launch = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_char_p, ctypes.c_void_p, ctypes.POINTER(ctypes.c_void_p))
@@ -102,29 +100,18 @@ def main() -> None:
     problem = load_problem(Path(sys.argv[1]))
     with tempfile.TemporaryDirectory() as place:
         gpu = device(Path(place), sys.argv[3])
-        spec = importlib.util.spec_from_file_location("kernel", sys.argv[2])
-        assert spec is not None and spec.loader is not None
-        kernel = importlib.util.module_from_spec(spec)
-        sys.modules["kernel"] = kernel
-        spec.loader.exec_module(kernel)
-        for axes in map(json.loads, sys.argv[4:]):
-            workload = problem.workloads[0].model_copy(update={"axes": axes})
-            factory = InputFactory(problem, "cpu")
-            inputs = factory.make(workload, torch.Generator().manual_seed(7))
-            reference = factory.reference(inputs, workload)
-            specs = output_specs(problem, workload).values()
-            outputs = [torch.full(shape, float("nan"), dtype=dtype) for shape, dtype in specs]
+        kernel = load_kernel(sys.argv[2])
+
+        def run(inputs: list[Any], outputs: list[torch.Tensor]) -> None:
             gpu.memory.buffers.clear()
-            for tensor, writable in (*((t, False) for t in inputs.values()), *((t, True) for t in outputs)):
+            for tensor, writable in (*((t, False) for t in inputs), *((t, True) for t in outputs)):
                 if isinstance(tensor, torch.Tensor):
                     gpu.lend(tensor, writable)
-            kernel.run(*inputs.values(), *outputs)
+            kernel.run(*inputs, *outputs)
             if gpu.failure is not None:
                 raise gpu.failure
-            tolerance = workload.tolerance
-            for (name, want), got in zip(reference.items(), outputs, strict=True):
-                close = torch.isclose(got.float(), want.float(), atol=tolerance.max_atol, rtol=tolerance.max_rtol)
-                print(json.dumps({"output": name, "matched": close.float().mean().item()}))
+
+        print_matches(problem, sys.argv[4:], run)
 
 
 main()
