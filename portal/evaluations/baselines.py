@@ -69,9 +69,9 @@ def standing_baselines(problem, hardware: str, *, digest: str | None = None) -> 
     refuted = _refutations({row.duplicate_of.attempt_id for row in rows if row.duplicate_of}, hardware, wanted)
     found: dict[tuple[str, str], tuple[str, Evaluation]] = {}
     for row in rows:
-        measured = row.duplicate_of or row
-        if row.duplicate_of and (later := refuted.get(measured.attempt_id)) and later.pk != measured.pk:
-            measured = later
+        measured = row
+        if row.duplicate_of:
+            measured = refuted.get(row.duplicate_of.attempt_id, row.duplicate_of)
         if (
             measured.state == Evaluation.State.DONE and measured.problem_digest == wanted
             and measured.verdict != Verdict.INFRA_ERROR.value
