@@ -2,10 +2,10 @@
 
 The runner enqueues pairs of calls, [clear][call][end mark][gate][begin mark][call][end mark][over mark]. Only then does
 the judge let them go, pair by pair. The grid of ``clear`` fills every multiprocessor; when all of it has arrived,
-nothing else is running and nothing is dirty in the cache. Now the judge writes the pair's inputs, by the copy engine.
-The grid reads twice the cache, once to be rid of them, and once more after the judge has opened the gate; then it
-writes the first begin mark and leaves. So inputs cannot be looked at by anything but the calls, and every call has its
-own, so that nothing can be reused or merged.
+nothing else is running and nothing is dirty in the cache. Now the judge writes the pair's inputs, for which it gets a
+turn on the device, and asks whether the grid is back. The grid reads twice the cache, once to be rid of them, and once
+more after the judge has opened the gate; then it writes the first begin mark and leaves. So inputs cannot be looked at
+by anything but the calls, and every call has its own, so that nothing can be reused or merged.
 
 A call's latency is the time between its two marks on the judge's clock, less what empty marks cost. Only the first call
 of a pair counts. What it hides before its begin mark or behind its end mark, or moves into the second call or behind
@@ -15,6 +15,7 @@ that, is looked for in what lies around it, and charged to it (gaps.py).
 from __future__ import annotations
 
 import secrets
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -49,14 +50,16 @@ class StillRunning(Exception):
 class BatchTimes:
     """µs, of one batch or several: the counted calls' latencies less the marks' own cost, and what lay around them.
 
-    ``seconds``: the latencies of the pairs' second calls; ``clearings``: from the word that a pair's inputs are there
-    to the end of the first pass; ``openings``: from the opening of its gate to its first begin mark, the second pass
-    between; ``gaps``: from the first end mark to the second begin mark; ``tails``: from the second end mark to the mark
-    behind it; ``drifts``: by how much longer the counted calls took by the stamps of their marks.
+    ``seconds``: the latencies of the pairs' second calls; ``returns``: from the end of the judge's turn, in which it
+    wrote a pair's inputs, to the word that the grid is back; ``clearings``: from the word that they are there to the
+    end of the first pass; ``openings``: from the opening of its gate to its first begin mark, the second pass between;
+    ``gaps``: from the first end mark to the second begin mark; ``tails``: from the second end mark to the mark behind
+    it; ``drifts``: by how much longer the counted calls took by the stamps of their marks.
     """
 
     latencies: list[float] = field(default_factory=list)
     seconds: list[float] = field(default_factory=list)
+    returns: list[float] = field(default_factory=list)
     clearings: list[float] = field(default_factory=list)
     openings: list[float] = field(default_factory=list)
     gaps: list[float] = field(default_factory=list)
@@ -71,6 +74,7 @@ class BatchTimes:
         (begin, next_begin), (end, next_end) = seen.marks.begins_ns, seen.marks.ends_ns
         self.latencies.append(max(0.0, (end - begin) / 1e3 - marks_us))
         self.seconds.append(max(0.0, (next_end - next_begin) / 1e3 - marks_us))
+        self.returns.append((seen.back_ns - seen.written_ns) / 1e3)
         self.clearings.append((seen.cleared_ns - seen.published_ns) / 1e3)
         self.openings.append((begin - seen.opened_ns) / 1e3)
         self.gaps.append((next_begin - end) / 1e3)
@@ -118,7 +122,6 @@ class Batch:
         size, token = len(order), new_token()
         runner.page.reset()
         content.poison(order)
-        content.stage(order)
         runner.target.flush()  # and waits: nothing of ours is left to do while the runner's grids hold the GPU
         self._enqueue(token)
         runner.page.admit()
@@ -221,6 +224,8 @@ class Batch:
 class Seen:
     """What the judge saw of one pair of calls: times on its own clock, and what grids and marks carried."""
 
+    written_ns: int
+    back_ns: int
     published_ns: int
     cleared_ns: int
     opened_ns: int
@@ -241,7 +246,11 @@ def open_pair(
     if page.arrived(pair.start, token, ARRIVAL_S) is None:
         raise StillRunning(f"the GPU did not become free within {ARRIVAL_S:g} s")
     publish()
-    target.finish_held()
+    target.copier.wait()
+    written = time.perf_counter_ns()
+    back = page.recall(pair.start, token, timeout_s)
+    if back is None:
+        return None
     seeds = [secrets.randbits(63) for _ in pair]
     for call, seed in zip(pair, seeds, strict=True):
         page.set_seed(call, seed)
@@ -252,4 +261,6 @@ def open_pair(
         return None
     opened = page.open_gates(pair.stop)  # at once: nobody must gain time in between
     marks = page.watch(pair, token, timeout_s)
-    return Seen(published, cleared, opened, marks, seeds, keys, page.sums(pair.start)) if marks else None
+    if marks is None:
+        return None
+    return Seen(written, back, published, cleared, opened, marks, seeds, keys, page.sums(pair.start))

@@ -2,8 +2,7 @@
 
 Fresh inputs for every call are made in memory the runner never maps, while the runner is idle and the GPU is ours;
 publishing is one copy. The same private copies later serve the references and tell whether an input was changed. Slots
-are handled many at a time. While the runner's grids hold the GPU only the copy engine is used: a kernel of ours would
-make the device switch between two contexts, which takes long and would go on while calls are timed.
+are handled many at a time. While the runner's grids hold the GPU nothing is done but copies, which are waited for.
 """
 
 from __future__ import annotations
@@ -45,10 +44,6 @@ class BatchContent:
         }
         self._patterns: dict[str, tuple[int, int]] = {}
         self._copier = copier
-        self._sources = self._private if copier is None else {
-            name: private if (room := copier.room(private.shape)) is None else room
-            for name, private in self._private.items()
-        }
         # Pinned here, because to pin memory while a grid holds the GPU might wait for that.
         self._largest = min(max((p.nbytes for p in self.outputs), default=0), LOOK_BYTES)
         self._landings = [] if copier is None else [
@@ -99,17 +94,10 @@ class BatchContent:
             for p in self.inputs:
                 self.buffers.data(p, slot).copy_(self._private[p.name][slot])
 
-    def stage(self, slots: Iterable[int]) -> None:
-        """Put private inputs where :meth:`publish_held` takes them from."""
-        for slot in slots:
-            for name, private in self._private.items():
-                if self._sources[name] is not private:
-                    self._sources[name][slot].copy_(private[slot])
-
     def publish_held(self, slots: Iterable[int]) -> None:
-        """The same while a grid holds the GPU, for inputs that were staged and waited for."""
+        """The same while a grid holds the GPU, for inputs whose drawing was waited for."""
         copies = [
-            (self.buffers.data(p, slot), self._sources[p.name][slot]) for slot in slots for p in self.inputs
+            (self.buffers.data(p, slot), self._private[p.name][slot]) for slot in slots for p in self.inputs
         ]
         if self._copier is not None:
             self._copier.copy(copies)
@@ -117,7 +105,7 @@ class BatchContent:
         for to, source in copies:
             to.copy_(source)
 
-    # -- between two pairs of calls: by the copy engine alone ----------------------------------------------------------
+    # -- between two pairs of calls: copies to the host alone --------------------------------------------------------
 
     def look(self, slot: int) -> None:
         """Fetch a random piece of a call's outputs at once."""

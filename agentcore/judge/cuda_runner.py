@@ -39,6 +39,8 @@ REPEAT_SHARE, REPEAT_SLACK_US = 0.7, 0.5
 """Repeated calls faster than this share of fresh ones, less so much, are answered from memory."""
 DISTURBED_RATIO = 1.4
 CLAIMED_CALLS = 12
+CLAIM_S, CLAIM_SLOWER = 5.0, 20
+"""How long claiming may take beside the calls, and how much longer a call without the judge's batches."""
 CLAIM_BELOW_US, CLAIM_ABOVE_US = 2.0, 10.0
 
 
@@ -242,9 +244,11 @@ class CudaRunner:
 
     def _compare_clocks(self, measurement: Measurement, slots: int) -> None:
         self.page.reset()
+        calls = min(slots, CLAIMED_CALLS)
+        slowest_us = max(measurement.samples_us, default=self.effort.call_timeout_s * 1e6)
         answer = self.session.request(
-            {"op": "claim", "slots": list(range(min(slots, CLAIMED_CALLS))), "gated": measurement.method == "gated"},
-            "claim", timeout_s=60,
+            {"op": "claim", "slots": list(range(calls)), "gated": measurement.method == "gated"}, "claim",
+            timeout_s=CLAIM_S + CLAIM_SLOWER * calls * slowest_us / 1e6,
         )
         claims = answer.get("latencies_us")
         plausible = isinstance(claims, list) and all(isinstance(c, float | int) and 0 <= c < 1e12 for c in claims)

@@ -21,7 +21,7 @@ import torch
 
 from agentcore.judge.cuda_batches import BatchTimes, Seen, StillRunning, enqueue_request, new_token, open_pair, pairs
 from agentcore.judge.cuda_buffers import CudaBuffers
-from agentcore.judge.cuda_copies import PROBE_BYTES, Copier, StillCopying
+from agentcore.judge.cuda_copies import Copier, StillCopying
 from agentcore.judge.cuda_region import FlushRegion
 from agentcore.judge.device_page import DevicePage
 from agentcore.judge.gaps import DRIFT_US, Expected
@@ -38,6 +38,7 @@ from agentcore.vocabulary import HardwareName, Language
 GATE_SOURCE = Path(__file__).resolve().parent / "gate.cu"
 CALIBRATION_CALLS, CALIBRATION_BATCHES, CALIBRATION_S = 16, 4, 10.0
 CANARY_TRIES, CANARY_USUAL = 5, 1.25
+CANARY_WAIT_CYCLES = 2_000_000
 COPY_TRIES = 50
 TOUCHED_BYTES = (1 << 16, 1 << 20, 1 << 23, 1 << 25, 1 << 27)
 
@@ -60,7 +61,7 @@ class Calibration:
             opening=empty.opening, gap=written.gap, tail=written.tail, clearing=self._clearing(input_bytes),
             longer=written.longer, longest=self.after[max(self.after)].longer,
             least_gap=empty.gap, least_tail=empty.tail,
-            drift=empty.drift if self._stamps_agree() else math.nan,
+            drift=empty.drift if self._stamps_agree() else math.nan, returning=empty.returning,
         )
 
     def _stamps_agree(self) -> bool:
@@ -115,12 +116,6 @@ class CudaTarget:
         self.copier.wait()
         self.copier.reset()
 
-    def finish_held(self) -> None:
-        """The same for copies alone, while a runner's grid holds the GPU. Raises StillCopying."""
-        self.copier.wait()
-        if self.copier.resets_held:
-            self.copier.reset()
-
     def page(self) -> DevicePage:
         """The page of flags, cleared. One for all runners and the calibration: where it lies in the host's memory moves
         every mark by some tenths of a µs. A runner's whole tree is dead before the next one maps it.
@@ -137,11 +132,13 @@ class CudaTarget:
     def canary_us(self) -> float:
         """A fixed read of device memory, timed by events: slow means throttled or shared. Best of twenty.
 
-        Slower than ever before, it is tried again: another context's last moments are no disturbance.
+        They wait for a kernel that keeps the device until all are enqueued, or a busy host would show in them. Slower
+        than ever before, it is tried again: another context's last moments are no disturbance.
         """
         best = float("inf")
         for _ in range(CANARY_TRIES):
             events = []
+            torch.cuda._sleep(CANARY_WAIT_CYCLES)  # type: ignore[no-untyped-call]
             for _ in range(20):
                 begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))  # type: ignore[no-untyped-call]
                 begin.record()
@@ -200,7 +197,6 @@ class CudaTarget:
         if sandbox.kind not in self._calibrations:
             page = self.page()
             with self.session(sandbox, "none", None, page) as session, not_the_candidates(session):
-                choose_way(self, session, page)
                 expected = {
                     size: Expected.of(_marks(self, session, page, size, "touch", CALIBRATION_BATCHES))
                     for size in TOUCHED_BYTES
@@ -249,8 +245,6 @@ def _marks(
     layout = Layout([Parameter("x", "output", (size // 4,), torch.float32, "float32")], CALIBRATION_CALLS)
     buffers = CudaBuffers(layout)
     source = torch.zeros(size, dtype=torch.uint8, device=target.torch_device)
-    if (room := target.copier.room(source.shape)) is not None:
-        source = room.copy_(source)
     times = BatchTimes()
 
     def publish(pair: range) -> None:
@@ -300,32 +294,6 @@ def _opened(
             raise
         came += "; nor when every gate was open"
     raise RunnerFailure("host", f"the device did not answer{said} ({came})")
-
-
-def choose_way(target: CudaTarget, session: RunnerSession, page: DevicePage) -> None:
-    """How to copy while a runner's grid holds the GPU. Raises RunnerFailure where no grid ever does."""
-    layout = Layout([Parameter("x", "output", (PROBE_BYTES // 4,), torch.float32, "float32")], 2)
-    buffers = CudaBuffers(layout)
-
-    def held(doing: Callable[[], None]) -> None:
-        token = new_token()
-        page.reset()
-        target.flush()
-        session.request(enqueue_request([0, 1], "none", token), "enqueued", timeout_s=30)
-        page.admit()
-        try:
-            if page.arrived(0, token, CALIBRATION_S) is None:
-                raise RunnerFailure("host", f"no grid fills the GPU ({page.seen_of(range(2), token)})")
-            doing()
-        finally:
-            page.open_all()
-            session.request({"op": "idle"}, "idle", timeout_s=30)
-
-    try:
-        session.share(buffers, writable_inputs=False, timeout_s=30)
-        target.copier.choose_way(buffers.data(layout.parameters[0], 0), held)
-    finally:
-        buffers.close()
 
 
 def gate_cubin(hardware: HardwareName, cache_dir: Path) -> Path:

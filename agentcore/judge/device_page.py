@@ -51,6 +51,15 @@ class DevicePage:
         """When every block of the grid before ``call`` was on its multiprocessor (ns); None if not in time."""
         return self._appears(self._held + pages.HELD_WORDS * call, token, timeout_s)
 
+    def recall(self, call: int, token: int, timeout_s: float) -> int | None:
+        """Ask the grid before ``call``, which has arrived, whether it is on the device: once. When it was (ns); None if
+        not in time.
+        """
+        at = self._held + pages.HELD_WORDS * call
+        self._words[at] = 0
+        self._words[pages.DEVICE_ASKED] = call + 1
+        return self._appears(at, token, timeout_s)
+
     def publish(self, call: int, through: int, keys: tuple[int, int]) -> int:
         """Say that the inputs of the first ``through`` calls are there; the time just before, in ns.
 

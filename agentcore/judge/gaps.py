@@ -9,7 +9,8 @@ excuses a late begin.
 What is hidden before the first begin mark, or behind the first end mark, is work of the counted call. What was moved
 into the second call makes that longer by as much as it makes the first shorter, so that half the difference is charged;
 and half of what comes behind the second, where the second's own work may have been moved to make room. A first clearing
-that takes longer may fetch what the call will need.
+that takes longer may fetch what the call will need. A grid that comes back late after the judge has written the inputs
+may have let another context of the candidate's have a turn, which finds them there.
 """
 
 from __future__ import annotations
@@ -36,6 +37,8 @@ it."""
 CLEARING_US, CLEARING_SHARE = 15.0, 0.25
 CLEARING_FREE_US, CLEARING_FREE_SHARE = 4.0, 0.05
 """How much longer than without a candidate the first clearing may take, and how much before it is charged."""
+RETURN_US, RETURN_FREE_US = 60.0, 15.0
+"""The same of the grid's coming back."""
 FLUSH_SHARE, MARK_SHARE = 0.9, 0.7
 """How much must be seen of what a gate's opening and a flush take without a candidate, and of what lies between two
 marks with no call between them: no launch is quicker than that, but a forged mark is."""
@@ -59,6 +62,7 @@ class Expected:
     least_gap: float = 0.0
     least_tail: float = 0.0
     drift: float = 0.0
+    returning: float = 0.0
 
     @classmethod
     def of(cls, times: BatchTimes) -> Expected:
@@ -66,6 +70,7 @@ class Expected:
         return cls(
             interquartile_mean(times.openings), interquartile_mean(times.gaps), interquartile_mean(times.tails),
             interquartile_mean(times.clearings), longer, longer, drift=interquartile_mean(times.drifts),
+            returning=interquartile_mean(times.returns),
         )
 
 
@@ -75,6 +80,7 @@ class Around:
 
     expected: Expected
     first: float
+    returning: float
     clearing: float
     opening: float
     gap: float
@@ -91,6 +97,7 @@ class Around:
 
         return cls(
             expected=expected, first=interquartile_mean(times.latencies),
+            returning=late(times.returns, expected.returning),
             clearing=late(times.clearings, expected.clearing), opening=late(times.openings, expected.opening),
             gap=late(times.gaps, expected.gap), longer=_longer(times), tail=late(times.tails, expected.tail),
             drift=late(times.drifts, expected.drift),
@@ -101,7 +108,10 @@ class Around:
         moved = max(0.0, self.longer - self.expected.longer) + max(0.0, self.tail)
         found = max(0.0, self.opening) + max(0.0, self.gap) + moved / 2
         fetched = self.clearing - CLEARING_FREE_US - CLEARING_FREE_SHARE * self.expected.clearing
-        return max(0.0, found - FREE_US - FREE_SHARE * self.first) + max(0.0, fetched)
+        return (
+            max(0.0, found - FREE_US - FREE_SHARE * self.first) + max(0.0, fetched)
+            + max(0.0, self.returning - RETURN_FREE_US)
+        )
 
     def wrong(self) -> list[str]:
         """What no honest kernel does, a sentence each."""
@@ -117,6 +127,9 @@ class Around:
              f"the second call of a pair takes {self.longer:.2f} µs longer than the first: work is moved there"),
             (self.tail > LATE_TAIL_US + share,
              f"what follows a pair comes {self.tail:.2f} µs late: work is hidden behind its end"),
+            (self.returning > RETURN_US,
+             f"the grid that holds the GPU came back {self.returning:.1f} µs later than without a candidate: something"
+             " else ran on inputs that were there"),
             (self.clearing > CLEARING_US + CLEARING_SHARE * usual.clearing,
              f"clearing the cache of new inputs took {self.clearing:.1f} µs longer than without a candidate: work is"
              " hidden there"),
@@ -138,7 +151,8 @@ class Around:
         return (
             f"against the calibration: gate to begin mark {self.opening:+.2f} µs, end mark to next begin mark"
             f" {self.gap:+.2f} µs, second call {self.longer - self.expected.longer:+.2f} µs, behind it"
-            f" {self.tail:+.2f} µs, clearing {self.clearing:+.1f} µs, stamps {self.drift:+.2f} µs"
+            f" {self.tail:+.2f} µs, coming back {self.returning:+.1f} µs, clearing {self.clearing:+.1f} µs,"
+            f" stamps {self.drift:+.2f} µs"
             + (f"; {charge:.2f} µs are charged to every call" if charge else "")
         )
 

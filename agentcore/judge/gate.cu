@@ -91,8 +91,9 @@ struct Held {
 // Fills every multiprocessor, as many threads as they hold, from before the inputs of a pair of calls come into being
 // until the first of them begins: meanwhile nothing else of this context can run. It passes three times over a region of
 // twice the cache. At first, so that whatever earlier calls left dirty is written back; that every block is through says
-// that all are there, and nothing else. Then, when the inputs have been written, so that nothing of them is left in the
-// cache, and what is written back now is them alone. Then, after the gate's opening, which takes the time it always
+// that all are there, and nothing else. While inputs are written the device may take it away for a turn of the judge's:
+// asked whether it is back, in the word behind `published`, it says so. Then, when the inputs have been written, so that
+// nothing of them is left in the cache, and what is written back now is them alone. Then, after the gate's opening, which takes the time it always
 // takes. The last block to finish writes the begin mark, and only then do the others leave their multiprocessors.
 extern "C" __global__ void __launch_bounds__(KY_BLOCK, 2)
     ky_clear(const volatile u64* published, const volatile u64* gate, u64 threshold, const volatile u64* keys,
@@ -106,7 +107,13 @@ extern "C" __global__ void __launch_bounds__(KY_BLOCK, 2)
         if (threadIdx.x == 0 && pass) {
             if (blockIdx.x == 0) {
                 const volatile u64* const awaited = pass == 1 ? published : gate;
-                while (*awaited < threshold) {
+                for (bool answered = pass == 2;;) {
+                    const u64 asked = answered ? 0 : published[1], here = *awaited;  // both on their way at once
+                    if (here >= threshold) break;
+                    if (!answered && asked >= threshold) {
+                        held->arrived = value;
+                        answered = true;
+                    }
                 }
                 __threadfence_system();
                 seen->key[pass - 1] = keys[pass - 1];

@@ -25,10 +25,9 @@ import torch
 
 from agentcore.judge.cuda_batches import Seen, enqueue_request, new_token, open_pair, pairs
 from agentcore.judge.cuda_buffers import CudaBuffers
-from agentcore.judge.cuda_copies import Copier, StillCopying, Way, pinned
-from agentcore.judge.cuda_target import CALIBRATION_CALLS, CudaTarget, choose_way
+from agentcore.judge.cuda_copies import Copier, pinned
+from agentcore.judge.cuda_target import CALIBRATION_CALLS, CudaTarget
 from agentcore.judge.layout import Layout, Parameter
-from agentcore.judge.runner.driver import DriverError
 from agentcore.judge.session import RunnerSession
 from agentcore.sandbox import Sandbox
 
@@ -133,7 +132,7 @@ class _Probe:
         self.buffers.close()
 
     def run(self) -> None:
-        target, step, copier = self.target, self.steps.step, self.target.copier
+        target, step = self.target, self.steps.step
         with step("the judge's kernels sum the flush region under a key", 20) as fact:
             first, other, again = target.region.sums([1, 2, 1])
             if first != again or first == other:
@@ -145,19 +144,11 @@ class _Probe:
             self._share()
         with self._held("nothing is done meanwhile"):
             time.sleep(0.01)
-        for way in copier.ways():
-            copier.way = way
-            for nbytes in COPIED_BYTES:
-                self._try_copies(way, nbytes)
+        for nbytes in COPIED_BYTES:
+            self._try_copies(nbytes)
         with self._held(f"{COPIED_BYTES[0]} bytes are fetched to the host") as fact:
             host = pinned((COPIED_BYTES[0],))
             fact(_times([self._timed(partial(self._fetch, host)) for _ in range(COPIES)]))
-        copier.way = copier.ways()[0]
-        with step("the judge chooses a way to copy", 40) as fact:
-            self._start()
-            choose_way(target, self.session_here, self.page)
-            fact(copier.line())
-        self._share()
         with step(f"a batch of {CALIBRATION_CALLS} calls without a kernel", 40) as fact:
             self._batch(fact)
         with step("calibration", 90) as fact:
@@ -212,29 +203,25 @@ class _Probe:
             if late:
                 raise RuntimeError(f"it had to be let go after {LET_GO_S:g} s")
 
-    def _try_copies(self, way: Way, nbytes: int) -> None:
-        """Copies with the GPU free and held. That one does not work, or waits, is a fact and no failure."""
+    def _try_copies(self, nbytes: int) -> None:
+        """The judge's turn on the device: with the GPU free, and while a grid holds it, which must come back."""
         copier, to = self.target.copier, self.buffers.data(self.layout.parameters[0], 0)[:nbytes]
         source = torch.randint(0, 255, (nbytes,), dtype=torch.uint8, device=self.target.torch_device)
-        if (room := copier.room(source.shape)) is not None:
-            source = room.copy_(source)
         self.target.finish_writing()
 
         def copy() -> None:
             copier.copy([(to, source)])
             copier.wait()
 
-        def tried(fact: Callable[[str], None], when: str) -> None:
-            try:
-                fact(f"{when}: {_times([self._timed(copy) for _ in range(COPIES)])}")
-            except (StillCopying, DriverError) as error:
-                fact(f"{when}: {error}")
+        def back() -> None:
+            if self.page.recall(0, self.token, ARRIVAL_S) is None:
+                raise RuntimeError(f"the grid does not come back within {ARRIVAL_S:g} s")
 
-        with self._held(f"{nbytes} bytes are copied, {way}") as fact:
-            tried(fact, "held")
-        with self.steps.step(f"with the GPU free: {nbytes} bytes are copied, {way}", 20) as fact:
-            tried(fact, "free")
-            copier.wait()
+        with self._held(f"persisting lines are reset and {nbytes} bytes are copied") as fact:
+            fact(f"copied after {_times([self._timed(copy) for _ in range(COPIES)])}")
+            fact(f"it was back {self._timed(back):.1f} µs later")
+        with self.steps.step(f"with the GPU free: the same with {nbytes} bytes", 20) as fact:
+            fact(f"copied after {_times([self._timed(copy) for _ in range(COPIES)])}")
             if not torch.equal(to.cpu(), source.cpu()):
                 raise RuntimeError("other bytes arrived than were sent")
 
@@ -251,12 +238,17 @@ class _Probe:
 
     def _batch(self, fact: Callable[[str], None]) -> None:
         target, page = self.target, self.page
+        source = torch.zeros(max(COPIED_BYTES), dtype=torch.uint8, device=target.torch_device)
+
+        def publish(pair: range) -> None:
+            target.copier.copy([(self.buffers.data(self.layout.parameters[0], slot), source) for slot in pair])
+
         self._enqueue(CALIBRATION_CALLS)
         page.admit()
         sums: list[tuple[int, int]] = []
         try:
             for pair in pairs(CALIBRATION_CALLS):
-                seen = open_pair(target, page, pair, self.token, LET_GO_S, lambda: None)
+                seen = open_pair(target, page, pair, self.token, LET_GO_S, partial(publish, pair))
                 if seen is None:
                     raise RuntimeError(page.seen_of(pair, self.token))
                 fact(f"calls {pair.start} and {pair.stop - 1}, µs: {_rounded(_around(seen))}")
@@ -283,6 +275,7 @@ class _Probe:
 def _around(seen: Seen) -> dict[str, float]:
     (begin, next_begin), (end, next_end) = seen.marks.begins_ns, seen.marks.ends_ns
     return {
+        "coming back": (seen.back_ns - seen.written_ns) / 1e3,
         "clearing": (seen.cleared_ns - seen.published_ns) / 1e3, "opening": (begin - seen.opened_ns) / 1e3,
         "call": (end - begin) / 1e3, "gap": (next_begin - end) / 1e3, "next call": (next_end - next_begin) / 1e3,
         "tail": (seen.marks.over_ns - next_end) / 1e3,

@@ -22,7 +22,7 @@ import pytest
 
 from agentcore.judge import cuda_batches, cuda_region, cuda_runner, cuda_target, gaps
 from agentcore.judge.cuda_batches import BatchTimes
-from agentcore.judge.cuda_copies import Copier, Way
+from agentcore.judge.cuda_copies import Copier
 from agentcore.judge.cuda_region import FlushRegion
 from agentcore.judge.cuda_runner import CudaRunner
 from agentcore.judge.cuda_target import GATE_SOURCE, Calibration, CudaTarget
@@ -213,13 +213,6 @@ def test_an_honest_kernel_goes_all_the_way_and_every_pass_over_the_region_is_pro
     assert measurement.method == "gated" and len(measurement.samples_us) == 3
     assert len(measurement.claimed_us) == 6
     assert seen and set(seen) == {6}  # two passes for each of three pairs, one batch and the echoes
-
-
-def test_inputs_that_go_by_way_of_the_host_are_those_that_were_drawn(yard: Yard) -> None:
-    yard.target.calibration(yard.sandbox)  # it chooses a way
-    yard.target.copier.way = Way.HOST
-    measurement = yard.measure()
-    assert not failing(measurement) and measurement.method == "gated" and len(measurement.samples_us) == 3
 
 
 @pytest.mark.parametrize("n", [0, 1])

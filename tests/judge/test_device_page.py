@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import threading
+import time
 from collections.abc import Iterator
 
 import numpy as np
@@ -67,7 +68,8 @@ def test_gates_open_up_to_a_call_and_reset_closes_them(page: DevicePage) -> None
 
 
 def test_nothing_in_the_page_overlaps() -> None:
-    words = [pages.DEVICE_GATE, pages.DEVICE_SLOT, pages.DEVICE_SEQUENCE, pages.DEVICE_ADMITTED, pages.DEVICE_PUBLISHED]
+    words = [pages.DEVICE_GATE, pages.DEVICE_SLOT, pages.DEVICE_SEQUENCE, pages.DEVICE_ADMITTED, pages.DEVICE_PUBLISHED,
+             pages.DEVICE_ASKED]
     areas = [(8 * word, 8) for word in words] + [
         (offset, size * pages.MAX_CALLS) for offset, size in (
             (pages.SEED_OFFSET, 8), (pages.OVER_OFFSET, 8), (pages.MARK_OFFSET, 16),
@@ -78,6 +80,7 @@ def test_nothing_in_the_page_overlaps() -> None:
     ]
     areas.sort()
     assert all(begin + size <= after for (begin, size), (after, _) in itertools.pairwise(areas))
+    assert pages.DEVICE_ASKED == pages.DEVICE_PUBLISHED + 1  # gate.cu looks behind the one for the other
     assert areas[-1][0] + areas[-1][1] <= pages.DEVICE_PAGE_BYTES and pages.DEVICE_PAGE_BYTES % 4096 == 0
 
 
@@ -88,6 +91,22 @@ def test_what_a_grid_says_is_read_where_the_device_writes_it(page: DevicePage) -
     assert page.arrived(4, 9, 0.01) is not None and page.cleared(4, 9, 0.01) is None
     page._words[held + 1] = 9
     assert page.cleared(4, 9, 0.01) is not None and page.sums(4) == (5, 6)
+
+
+def test_a_grid_that_is_asked_must_answer_anew(page: DevicePage) -> None:
+    held = pages.HELD_OFFSET // 8 + 4 * pages.HELD_WORDS
+    page._words[held] = 9
+    assert page.recall(4, 9, 0.01) is None and page._words[pages.DEVICE_ASKED] == 5
+
+    def device() -> None:
+        while page._words[pages.DEVICE_ASKED] < 7:
+            time.sleep(0)
+        page._words[held + 2 * pages.HELD_WORDS] = 9
+
+    worker = threading.Thread(target=device)
+    worker.start()
+    assert page.recall(6, 9, 5.0) is not None
+    worker.join()
 
 
 def test_watching_ends_when_every_mark_shows_the_token_and_keeps_each_proof_as_it_was(page: DevicePage) -> None:

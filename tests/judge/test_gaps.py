@@ -11,16 +11,18 @@ from agentcore.judge.cuda_batches import BatchTimes, Seen, is_flushed, pairs
 from agentcore.judge.device_page import Marks
 from agentcore.judge.gaps import FREE_US, Around, Expected
 
-CLEAN = Expected(opening=38.0, gap=6.0, tail=3.0, clearing=45.0, least_gap=5.5, least_tail=2.8, drift=0.02)
+CLEAN = Expected(opening=38.0, gap=6.0, tail=3.0, clearing=45.0, least_gap=5.5, least_tail=2.8, drift=0.02,
+                 returning=90.0)
 MARKS_US = 4.0
 
 
 def times(
     calls: int = 32, latency: float = 60.0, *, late: float = 0.0, hidden: float = 0.0, moved: float = 0.0,
-    behind: float = 0.0, clearing: float = 0.0, drift: float = 0.0,
+    behind: float = 0.0, clearing: float = 0.0, drift: float = 0.0, returning: float = 0.0,
 ) -> BatchTimes:
     """One batch. Of every counted call ``late`` µs are done before its begin mark, ``hidden`` behind its end mark and
-    ``moved`` in the second call; of the second ``behind`` come after its end; inputs are cleared ``clearing`` µs late.
+    ``moved`` in the second call; of the second ``behind`` come after its end; the grid is back ``returning`` µs late
+    and clears the cache of inputs ``clearing`` µs late.
     """
     measured, now = BatchTimes(), 0.0
     for pair in pairs(calls):
@@ -35,7 +37,10 @@ def times(
             round(over * 1e3), [b""] * len(pair),
         )
         measured.add_pair(
-            Seen(round(now * 1e3), round(cleared * 1e3), round((cleared + 2.0) * 1e3), marks, [1, 1], (1, 1), (1, 1)),
+            Seen(
+                round(now * 1e3) - round((CLEAN.returning + returning) * 1e3), round(now * 1e3), round(now * 1e3),
+                round(cleared * 1e3), round((cleared + 2.0) * 1e3), marks, [1, 1], (1, 1), (1, 1),
+            ),
             MARKS_US,
         )
         measured.drifts.append(drift + 0.02)
@@ -67,9 +72,9 @@ def test_the_first_call_of_every_pair_counts_and_follows_a_flush() -> None:
     ("where", "words"),
     [({"late": 8.0}, "after a gate opens"), ({"hidden": 3.5}, "late after an end mark"),
      ({"late": -20.0}, "tampered"), ({"moved": 3.0}, "moved there"), ({"behind": 4.0}, "hidden behind its end"),
-     ({"clearing": 40.0}, "clearing the cache of new inputs"), ({"hidden": -4.0}, "forged"),
-     ({"behind": -1.5}, "forged"), ({"drift": 2.0}, "forged")],
-    ids=["late", "hidden", "shrunken", "moved", "behind", "clearing", "marks inside", "marks behind", "stamps"],
+     ({"clearing": 40.0}, "clearing the cache of new inputs"), ({"returning": 70.0}, "came back"),
+     ({"hidden": -4.0}, "forged"), ({"behind": -1.5}, "forged"), ({"drift": 2.0}, "forged")],
+    ids=["late", "hidden", "shrunken", "moved", "behind", "clearing", "back", "marks inside", "marks behind", "stamps"],
 )
 def test_time_put_around_the_calls_is_found(where: dict[str, float], words: str) -> None:
     wrong, _ = judged(**where)
@@ -127,10 +132,10 @@ def test_a_second_call_that_has_to_write_back_what_the_first_left_is_no_hiding_p
     """A call of 70 µs that writes more than the cache holds leaves up to 15 µs of writing to the next."""
     measured = times(latency=70.0)
     measured.seconds = [us + 12.0 for us in measured.seconds]
-    written = Expected(opening=38.0, gap=6.0, tail=3.0, clearing=45.0, longer=13.0, longest=13.0)
+    written = Expected(opening=38.0, gap=6.0, tail=3.0, clearing=45.0, longer=13.0, longest=13.0, returning=90.0)
     around = Around.of(measured, written)
     assert around.wrong() == [] and around.charge() == 0
     # One that writes as much, but not to its outputs, is charged for what it leaves, and accused of nothing.
-    small = Expected(opening=38.0, gap=6.0, tail=3.0, clearing=45.0, longer=0.2, longest=13.0)
+    small = Expected(opening=38.0, gap=6.0, tail=3.0, clearing=45.0, longer=0.2, longest=13.0, returning=90.0)
     around = Around.of(measured, small)
     assert around.wrong() == [] and 3.0 < around.charge() < 6.0

@@ -158,14 +158,15 @@ extern "C" int kernel_launch("""
     assert of(bench, kernel()).passed
 
 
-def test_inputs_are_copied_past_a_grid_that_fills_the_gpu(gpu_judge: Judge) -> None:
-    from agentcore.judge.cuda_copies import HELD_US
+def test_a_turn_of_the_judges_is_over_before_the_cache_is_cleared(gpu_judge: Judge) -> None:
+    """What the judge left to do would take the device away from the runner's grid then, or later from a call."""
     from agentcore.judge.cuda_target import CudaTarget
 
     target = gpu_judge.target
     assert isinstance(target, CudaTarget)
-    target.calibration(find_sandbox("auto"))
-    assert target.copier.held_us[target.copier.way] <= HELD_US, target.copier.line()
+    calibrated = target.calibration(find_sandbox("auto")).after
+    clearings = [expected.clearing for expected in calibrated.values()]
+    assert max(clearings) - min(clearings) < 10, clearings
 
 
 def test_the_flush_region_is_summed_alike_by_the_judge_and_on_the_host(gpu_judge: Judge) -> None:

@@ -26,12 +26,13 @@ HOST_PAGE_BYTES = 4096
 
 # device page (pinned, mapped into the GPU), as 64-bit words: the gate, that is how many calls may begin; for kernels
 # that are called one at a time, slot and sequence; whether the batch may start at all, which is once it is enqueued;
-# how many calls' inputs are there
+# how many calls' inputs are there; and, in the word behind that, which grid is asked whether it is back on the device
 DEVICE_GATE = 0
 DEVICE_SLOT = 1
 DEVICE_SEQUENCE = 2
 DEVICE_ADMITTED = 3
 DEVICE_PUBLISHED = 4
+DEVICE_ASKED = 5
 # and as byte offsets. By call: the seed of its proof; two marks (begin, end); what ky_clear says (HELD_WORDS); the keys
 # of its two passes; one mark behind a pair, at its second call's place; the proof
 SEED_OFFSET = 4096
@@ -44,7 +45,8 @@ STAMP_BYTES = 43008
 """How far from a mark its stamp lies: the device's time when the judge's own kernel wrote the mark, in ns."""
 DEVICE_PAGE_BYTES = MARK_OFFSET + STAMP_BYTES + 16 * MAX_CALLS
 HELD_WORDS = 4
-"""arrived (every block is there), cleared (the first pass is over), and both passes' keyed sums."""
+"""arrived (every block is there; said again when it is back after a turn of the judge's), cleared (the first pass is
+over), and both passes' keyed sums."""
 GATE_OPEN = (1 << 63) - 1
 """A gate value above every threshold: the watchdog's 'let everything through'."""
 

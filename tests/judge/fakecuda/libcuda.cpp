@@ -109,12 +109,8 @@ int cuStreamCreate(void** stream, unsigned flags) {
     *stream = streams.back();
     return SUCCESS;
 }
-int cuCtxGetCurrent(void** context) {
-    *context = current ? &device_context : nullptr;
-    return SUCCESS;
-}
 int cuCtxResetPersistingL2Cache() {
-    if (const char* us = std::getenv("FAKE_RESET_US")) usleep(static_cast<unsigned>(std::atoi(us)));
+    if (std::getenv("FAKE_NO_RESETS")) return NOT_SUPPORTED;
     return current ? SUCCESS : INVALID_CONTEXT;
 }
 int cuStreamSynchronize(void* stream) {
@@ -208,26 +204,8 @@ static int copying(const char* slowness, void* to, const void* from, size_t coun
 int cuMemcpyDtoDAsync_v2(unsigned long long to, unsigned long long from, size_t count, void* stream) {
     return copying("FAKE_PLAIN_US", reinterpret_cast<void*>(to), reinterpret_cast<void*>(from), count, stream);
 }
-int cuMemcpyHtoDAsync_v2(unsigned long long to, const void* from, size_t count, void* stream) {
-    return copying("FAKE_HOST_US", reinterpret_cast<void*>(to), from, count, stream);
-}
 int cuMemcpyDtoHAsync_v2(void* to, unsigned long long from, size_t count, void* stream) {
     return copying("FAKE_HOST_US", to, reinterpret_cast<void*>(from), count, stream);
-}
-struct CopyAttributes {
-    int order, source_type, source_id, target_type, target_id;
-    unsigned flags;
-};
-int cuMemcpyBatchAsync_v2(unsigned long long* to, unsigned long long* from, size_t* sizes, size_t count,
-                          CopyAttributes* attributes, size_t* first, size_t kinds, void* stream) {
-    if (std::getenv("FAKE_ENGINE_REFUSES")) return NOT_SUPPORTED;
-    if (!count || kinds != 1 || *first || attributes->order != 1 || attributes->flags != 1) return INVALID_VALUE;
-    for (size_t i = 0; i < count; ++i) {
-        const int code = copying("FAKE_ENGINE_US", reinterpret_cast<void*>(to[i]), reinterpret_cast<void*>(from[i]),
-                                 sizes[i], stream);
-        if (code) return code;
-    }
-    return SUCCESS;
 }
 
 // -- kernels and events ----------------------------------------------------------------------------------------------
