@@ -248,8 +248,10 @@ def open_pair(
     publish()
     target.copier.wait()
     written = time.perf_counter_ns()
-    back = page.recall(pair.start, token, timeout_s)
+    back = page.recall(pair.start, token, min(ARRIVAL_S, timeout_s))
     if back is None:
+        if page.has_cleared(pair.start, token):
+            raise RunnerFailure("violation", "the runner's grid went on before the judge had let it")
         return None
     seeds = [secrets.randbits(63) for _ in pair]
     for call, seed in zip(pair, seeds, strict=True):

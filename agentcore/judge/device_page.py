@@ -76,6 +76,10 @@ class DevicePage:
         """When the first pass of the grid before ``call`` was over (ns); None if not in time."""
         return self._appears(self._held + pages.HELD_WORDS * call + 1, token, timeout_s)
 
+    def has_cleared(self, call: int, token: int) -> bool:
+        """Whether the first pass of the grid before ``call`` is over."""
+        return self._words[self._held + pages.HELD_WORDS * call + 1] == token
+
     def sums(self, call: int) -> tuple[int, int]:
         """What both passes of the grid before ``call`` read, by its own account."""
         at = self._held + pages.HELD_WORDS * call + 2

@@ -27,7 +27,7 @@ from agentcore.vocabulary import HardwareName, Language, Verdict
 from tests.sanitizer.conftest import KERNELS, fault_lines
 
 ROOT = Path(__file__).resolve().parents[2]
-SUITE = sorted(path.name for path in (ROOT / "problems").iterdir() if (path / "definition.json").is_file())
+SUITE = sorted(path.parent.name for path in (ROOT / "kernels_repo" / "kernels").glob("*/cuda"))
 NO_NVCC = any(tool == "nvcc" for tool, _, _ in missing_tools(cuda=True))
 FAULTS = [
     ("oob_write", Tool.MEMCHECK, "invalid-global-write"),
