@@ -13,13 +13,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from agentcore.build.binary import with_resources
 from agentcore.build.cache import BuildCache
 from agentcore.build.files import empty_file, read_artifact, write_tree
 from agentcore.build.header import ABI_VERSION, entry_source, problem_header
 from agentcore.build.log import LOG_BYTES, bounded_log, clean_log
 from agentcore.build.prebuilt import hidden
 from agentcore.build.recipe import ENTRY, Recipe, recipe
-from agentcore.build.resources import demangle, parse_ptxas
 from agentcore.build.source import SourceError, read_source
 from agentcore.judge.result import BuildReport
 from agentcore.problems import Problem
@@ -149,8 +149,9 @@ def _compile(
     artifact, reason = read_artifact(out)
     if artifact is None:
         return Build(report.model_copy(update={"log": f"{reason}\n{log}".rstrip()}), None)
-    resources = demangle(parse_ptxas(clean_log(done.stdout)), sandbox) if language is Language.CUDA else []
-    report = report.model_copy(update={"ok": True, "resources": resources})
+    report = report.model_copy(update={"ok": True})
+    if language is Language.CUDA:
+        report = with_resources(report, artifact, clean_log(done.stdout), place, sandbox)
     return Build(report, cache.put(key, report, artifact, place))
 
 

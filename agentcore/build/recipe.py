@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from agentcore.build.toolchain import Compiler, compiler, host_cpu
+from agentcore.build.toolchain import Compiler, compiler, cuobjdump_version, host_cpu
 from agentcore.sandbox import GIB, MIB, Limits
 from agentcore.vocabulary import HardwareName, Language
 
@@ -85,4 +85,4 @@ def _cuda(hardware: HardwareName) -> Recipe:
         memory_bytes=16 * GIB, address_bytes=16 * GIB, processes=128, file_bytes=GIB, cpu_s=120, wall_s=300,
         tmp_bytes=GIB,
     )
-    return Recipe(compiler(Language.CUDA), hardware.arch, flags, limits)
+    return Recipe(compiler(Language.CUDA), hardware.arch, flags, limits, (cuobjdump_version(),))

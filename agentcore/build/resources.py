@@ -1,6 +1,7 @@
-"""Reading what ``ptxas -v`` says each device function uses.
+"""Reading what ``ptxas -v`` says each device function uses: a claim, since a source can print such lines too.
 
-Not for judging it. Names are demangled by c++filt where there is one, in the sandbox: they are the author's.
+What can be had from the binary is read there, by ``binary``. Not for judging it. Names are demangled by c++filt where
+there is one, in the sandbox: they are the author's.
 """
 
 from __future__ import annotations

@@ -11,6 +11,7 @@ import shutil
 import subprocess
 from dataclasses import dataclass
 from functools import cache
+from importlib import metadata
 from pathlib import Path
 
 from agentcore.sandbox.view import cuda_toolkit
@@ -34,6 +35,10 @@ _PACKAGES = {
     "setpriv": ("the Debian package util-linux", "it gives sandboxed programs a user of their own"),
     "prlimit": ("the Debian package util-linux", "it limits what sandboxed programs use"),
     "nvcc": ("NVIDIA's cuda-toolkit 13.0 or newer, or set CUDA_HOME", "it compiles CUDA kernels"),
+    "cuobjdump": (
+        "cuda-cuobjdump of NVIDIA's toolkit, or pip install nvidia-cuda-cuobjdump",
+        "it reads what a built CUDA kernel uses",
+    ),
 }
 _NEEDED = ("git", "g++", "bwrap", "setpriv", "prlimit")
 
@@ -49,13 +54,25 @@ class Compiler:
 def find_tool(tool: str) -> Path:
     """Where a tool is. Raises ToolMissing."""
     found = shutil.which(tool)
-    if found is None and tool == "nvcc":
+    if found is None and tool in ("nvcc", "cuobjdump"):
         toolkit = cuda_toolkit()
-        found = str(toolkit / "bin" / "nvcc") if toolkit else None
+        found = shutil.which(toolkit / "bin" / tool) if toolkit else None
+    if found is None and tool == "cuobjdump":
+        found = _in_package(f"nvidia-cuda-{tool}", tool)
     if found is None:
         package, why = _PACKAGES[tool]
         raise ToolMissing(tool, package, why)
     return Path(found)
+
+
+def _in_package(package: str, tool: str) -> str | None:
+    """Where a Python package has put a program; NVIDIA's put theirs in no directory of PATH."""
+    try:
+        files = metadata.files(package) or []
+    except metadata.PackageNotFoundError:
+        return None
+    places = (shutil.which(file.locate()) for file in files if file.name == tool)
+    return next(filter(None, places), None)
 
 
 def missing_tools(*, cuda: bool = False) -> list[tuple[str, str, str]]:
@@ -84,14 +101,27 @@ def compiler(language: Language) -> Compiler:
     raise ValueError(f"{language} has no compiler here; only {Language.CUDA} and {Language.CPP} have")
 
 
+def cuobjdump() -> Compiler:
+    """What reads built CUDA kernels; not in every installation of the toolkit. Raises ToolMissing."""
+    return _identify("cuobjdump", find_tool("cuobjdump"), "")
+
+
+def cuobjdump_version() -> str:
+    """Its version, '' where it is missing: a build made without it says less."""
+    try:
+        return cuobjdump().version
+    except ToolMissing:
+        return ""
+
+
 @cache
 def _identify(name: str, path: Path, suffix: str) -> Compiler:
     done = subprocess.run([path, "--version"], capture_output=True, text=True, check=False, timeout=30)
     lines = [line.strip() for line in done.stdout.splitlines() if line.strip()]
     if done.returncode != 0 or not lines:
         raise ToolMissing(name, _PACKAGES[name][0], f"{path} --version failed: {done.stderr.strip()[:200]}")
-    # g++ names itself in the first line, nvcc its build in the last.
-    version = lines[-1] if name == "nvcc" else lines[0]
+    # g++ names itself in the first line, NVIDIA's tools their build in the last.
+    version = lines[0] if name == "g++" else lines[-1]
     return Compiler(path, f"{version.removeprefix('Build ')}{suffix}")
 
 

@@ -105,11 +105,18 @@ def render_compiled(result: EvaluationResult) -> str:
     lines += [f"  {c.status:4} {c.name}: {_said(c.message)}" for c in result.failed_checks()]
     for kernel in result.build.resources if result.build else []:
         lines.append(
-            f"  {kernel.name[:80]} [{kernel.arch}]: {kernel.registers} registers, {kernel.spill_store_bytes} +"
-            f" {kernel.spill_load_bytes} B spilled, {kernel.shared_bytes} B shared, {kernel.stack_bytes} B stack"
+            f"  {kernel.name[:80]} [{kernel.arch}]: {_known(kernel.registers)} registers,"
+            f" {kernel.shared_bytes} B shared, {kernel.stack_bytes} B stack,"
+            f" {_known(kernel.spill_store_bytes)} + {_known(kernel.spill_load_bytes)} B spilled"
         )
+    if result.build and result.build.resources:
+        lines.append(f"  {_said(result.build.resources_said)}")
     lines.append("  " + ", ".join(f"{name} {value:.2f} s" for name, value in result.seconds.items()))
     return "\n".join(lines)
+
+
+def _known(value: int | None) -> str:
+    return "?" if value is None else str(value)
 
 
 def render_comparison(comparison: Comparison, old: str, new: str) -> str:

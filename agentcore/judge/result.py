@@ -30,17 +30,21 @@ class Check(Record):
 
 
 class KernelResources(Record):
-    """What the compiler reported for one device function (ptxas -v)."""
+    """What one device function uses; ``BuildReport.resources_from`` says on whose word. Null is unknown.
+
+    ``stack_bytes`` leaves out recursion and what is called through pointers. ``shared_bytes`` is a block's static
+    shared memory, without the 1 KiB that CUDA keeps for itself.
+    """
 
     name: str
     arch: str = ""
     registers: int | None = None
-    spill_store_bytes: int = 0
-    spill_load_bytes: int = 0
+    spill_store_bytes: int | None = 0
+    spill_load_bytes: int | None = 0
     stack_bytes: int = 0
     shared_bytes: int = 0
     constant_bytes: int = 0
-    barriers: int = 0
+    barriers: int | None = 0
 
 
 class BuildReport(Record):
@@ -57,9 +61,23 @@ class BuildReport(Record):
     log: str = ""
     log_truncated: bool = False
     resources: list[KernelResources] = Field(default_factory=list)
+    resources_from: Literal["binary", "log"] = "log"
+    """``binary``: read from what was built, but for spills and barriers, which are the log's. ``log``: all of it is
+    what the compiler printed, where a source can print the like: a claim."""
+    resources_note: str = ""
+    """Why they could not be read from the binary, or are not complete. May quote the binary."""
     sandbox: str = ""
     memory_limit: str = ""
     """What held the compiler's processes to their memory: ``cgroup`` or ``watcher``."""
+
+    @property
+    def resources_said(self) -> str:
+        """On whose word ``resources`` is, as a sentence for people."""
+        if self.resources_from == "binary":
+            said = "Read from the built binary; spills and barriers are a claim, what the compiler's log says."
+        else:
+            said = "A claim, what the compiler's log says: a source can print such lines too."
+        return f"{said} Note: {self.resources_note}" if self.resources_note else said
 
 
 class BoundRecord(Record):

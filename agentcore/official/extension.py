@@ -18,12 +18,12 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from agentcore.build.binary import with_resources
 from agentcore.build.cache import ARTIFACT, BuildCache
 from agentcore.build.compile import Build
 from agentcore.build.files import empty_file, read_artifact, write_tree
 from agentcore.build.log import bounded_log, clean_log
-from agentcore.build.resources import demangle, parse_ptxas
-from agentcore.build.toolchain import compiler, host_cpu
+from agentcore.build.toolchain import compiler, cuobjdump_version, host_cpu
 from agentcore.judge.result import BuildReport
 from agentcore.official.flags import language_standard, without_architectures
 from agentcore.official.solution import CUDA_SUFFIXES, CompileOptions, OfficialLanguage, OfficialSolution
@@ -169,6 +169,7 @@ def _key(plan_: Plan, solution: OfficialSolution, text: bytes) -> str:
         "extension": EXTENSION_VERSION, "arch": plan_.arch, "compilers": plan_.compilers, "host": plan_.host,
         "device": plan_.device, "includes": [str(p) for p in plan_.includes], "link": plan_.link,
         "torch": plan_.torch.digest, "python": sysconfig.get_config_var("SOABI"), "cpu": host_cpu(),
+        "inspector": cuobjdump_version() if plan_.language is Language.CUDA else "",
         "adapter": hashlib.sha256(text).hexdigest(), "solution": solution.digest,
     }
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
@@ -198,8 +199,9 @@ class _Work:
         if artifact is None:
             return self._failed(steps, key, linked, reason)
         logs = "\n".join(clean_log(done.stdout) for _, done in steps)
-        resources = demangle(parse_ptxas(logs), self.sandbox) if self.plan.language is Language.CUDA else []
-        report = self._report(steps, key).model_copy(update={"ok": True, "resources": resources})
+        report = self._report(steps, key).model_copy(update={"ok": True})
+        if self.plan.language is Language.CUDA:
+            report = with_resources(report, artifact, logs, self.place, self.sandbox)
         return Build(report, cache.put(key, report, artifact, self.place, {ADAPTER: text}))
 
     def _compile(self, number: int, source: str) -> tuple[Completed, bytes | None]:

@@ -36,6 +36,8 @@ class Evidence:
     chart: charts.Chart | None = None
     build: BuildReport | None = None
     resources: Table | None = None
+    resources_said: str = ""
+    """On whose word ``resources`` is."""
     build_log: text.Shown | None = None
     runner_log: text.Shown | None = None
     sanitizers: sanitizers.Findings | None = None
@@ -107,6 +109,7 @@ def _from_result(found: Evidence, result: EvaluationResult) -> None:
     if result.build is not None:
         found.build_log = text.block(result.build.log)
         found.resources = _resources(result.build)
+        found.resources_said = text.label(result.build.resources_said, 600)
     found.runner_log = text.block(result.runner_log, keep="end")
     if result.sanitizer is not None:
         found.sanitizers = sanitizers.from_report(result.sanitizer, found.evaluation.attempt.get_absolute_url())
@@ -146,14 +149,15 @@ def _resources(build: BuildReport) -> Table | None:
         Column("name", "function", lambda r: r.name, tables.code, css="grow"),
         Column("arch", "target", lambda r: r.arch),
         Column("registers", "registers", lambda r: r.registers, size, numeric=True),
+        Column("shared_bytes", "shared memory (B)", lambda r: r.shared_bytes, size, numeric=True),
+        Column("stack_bytes", "stack (B)", lambda r: r.stack_bytes, size, numeric=True),
+        Column("constant_bytes", "constants (B)", lambda r: r.constant_bytes, size, numeric=True),
         Column("spill_store_bytes", "spill stores (B)", lambda r: r.spill_store_bytes, size, numeric=True),
         Column("spill_load_bytes", "spill loads (B)", lambda r: r.spill_load_bytes, size, numeric=True),
-        Column("stack_bytes", "stack (B)", lambda r: r.stack_bytes, size, numeric=True),
-        Column("shared_bytes", "shared memory (B)", lambda r: r.shared_bytes, size, numeric=True),
-        Column("constant_bytes", "constants (B)", lambda r: r.constant_bytes, size, numeric=True),
         Column("barriers", "barriers", lambda r: r.barriers, size, numeric=True),
     ]
-    return Table("resources", "What the compiler reported per function", columns, build.resources[:200],
+    caption = "What each function uses" if build.resources_from == "binary" else "What each function is said to use"
+    return Table("resources", caption, columns, build.resources[:200],
                  row_class=lambda r: "is-fail" if r.spill_store_bytes or r.spill_load_bytes else "")
 
 

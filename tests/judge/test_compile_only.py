@@ -14,6 +14,7 @@ from agentcore.build.toolchain import ToolMissing, find_tool
 from agentcore.cli import main
 from agentcore.judge import devices
 from agentcore.judge.compile_only import NothingToCompile, compile_only
+from agentcore.judge.rendering import render_compiled
 from agentcore.judge.request import EvaluationRequest
 from agentcore.judge.result import EvaluationResult
 from agentcore.problems import load_problem
@@ -77,6 +78,9 @@ def test_a_kernel_for_a_gpu_that_is_not_here_is_compiled_and_its_resources_are_r
     (twice,) = result.build.resources
     assert twice.name.startswith("twice(") and twice.arch == arch
     assert twice.registers and twice.shared_bytes == 1024 and twice.spill_store_bytes == 0
+    said = render_compiled(result)
+    assert f"{twice.registers} registers, 1024 B shared, 0 B stack, 0 + 0 B spilled" in said
+    assert result.build.resources_said in said
     assert result.workloads == [] and result.stamp.device_uuid == "" and result.stamp.canary_us == []
     assert {c.name for c in result.checks if c.status is CheckStatus.PASS} == {CheckName.COMPILES, CheckName.SANDBOXED}
 

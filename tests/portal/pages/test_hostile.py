@@ -31,7 +31,7 @@ def hostile(db):
         runner_log=TRICK + "\nr" * 400_000,
         build=BuildReport(
             ok=False, language=Language.CPP, compiler=TRICK, flags=[TRICK] * 500, log=TRICK + "\n" + "l" * 1_500_000,
-            resources=[KernelResources(name=TRICK + "n" * 9_000, registers=1)] * 50,
+            resources=[KernelResources(name=TRICK + "n" * 9_000, registers=1)] * 50, resources_note=TRICK + "n" * 9_000,
         ),
     )
     make.make_evaluation(attempt, result=result)
