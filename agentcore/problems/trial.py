@@ -23,6 +23,7 @@ from agentcore.problems.problem import Problem
 from agentcore.problems.trial_main import MARK
 from agentcore.problems.workload import SafetensorsInput, Workload
 from agentcore.sandbox import GIB, MIB, Bind, Limits, Sandbox, SandboxError
+from agentcore.scratch import locked_directory, sweep_directories, unwound_on_sigterm
 
 MAX_TENSOR_BYTES = GIB
 """A workload whose inputs and outputs are together larger is not tried."""
@@ -33,6 +34,7 @@ _MAX_SECOND_BYTES = 16 * MIB
 PACKAGE = Path(__file__).resolve().parents[1]
 INSIDE = Path("/tmp/kernelyard")  # noqa: S108  the sandbox's own
 _LIMITS = Limits(memory_bytes=8 * GIB, processes=256, file_bytes=GIB, wall_s=120, output_bytes=64 * 1024)
+_PREFIX, _STALE_S = "kernelyard-trial-", 60.0
 _NEEDS_DEVICE = re.compile(
     r"cuda|not implemented for|no kernel image|scaled_mm|scaling configuration|not compiled with|triton|flashinfer",
     re.IGNORECASE,
@@ -68,8 +70,10 @@ def try_reference(problem: Problem, sandbox: Sandbox) -> Trial:
     if size > MAX_TENSOR_BYTES:
         return Trial("skipped", f"its smallest workload has {size / GIB:.1f} GiB of tensors", workload.uuid)
     try:
-        with tempfile.TemporaryDirectory(prefix="kernelyard-trial-") as place:
-            root = Path(place)
+        scratch = Path(tempfile.gettempdir())
+        # What an import left that was killed outright.
+        sweep_directories(scratch, _PREFIX, _STALE_S)
+        with unwound_on_sigterm(), locked_directory(scratch, _PREFIX) as root:
             binds = lay_out(problem, root, tried)
             done = sandbox.run(
                 [sys.executable, "-I", "-B", "-c", _MAIN, str(INSIDE), str(INSIDE / "problem")],

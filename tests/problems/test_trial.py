@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -148,3 +153,39 @@ def test_a_second_workload_that_is_not_small_is_left_out(write_problem: Any, mon
         reference="def run(x, scale):\n    assert len(x) == 3\n    return x\n"
     ), workload__jsonl=rows)
     assert try_reference(load_problem(root), find_sandbox()) == Trial("ran", workload="w3")
+
+
+_TRIES = """
+import pathlib, sys
+from agentcore.problems import load_problem
+from agentcore.problems.trial import try_reference
+from agentcore.sandbox import find_sandbox
+try_reference(load_problem(pathlib.Path(sys.argv[1])), find_sandbox())
+"""
+
+
+def test_a_trial_that_is_stopped_leaves_no_directory_and_one_that_is_killed_leaves_it_to_the_next(
+    write_problem: Any, tmp_path: Path
+) -> None:
+    def sleeps(definition: dict[str, Any], _: dict[str, Any]) -> None:
+        definition["reference"] = "import time\ntime.sleep(600)\ndef run(x, scale):\n    return x\n"
+
+    root, temporary = write_problem(sleeps), tmp_path / "tmp"
+    temporary.mkdir()
+
+    def stopped(number: int) -> int:
+        known = set(temporary.iterdir())
+        environment = os.environ | {"TMPDIR": str(temporary)}
+        owner = subprocess.Popen([sys.executable, "-c", _TRIES, str(root)], env=environment)
+        # Once it has written the problem for the sandbox it is inside. However long that takes, it comes.
+        while not any((made / "workload.jsonl").exists() for made in {*temporary.iterdir()} - known):
+            assert owner.poll() is None
+            time.sleep(0.02)
+        owner.send_signal(number)
+        return owner.wait()
+
+    assert stopped(signal.SIGKILL) == -signal.SIGKILL
+    (left,) = temporary.glob("kernelyard-trial-*")
+    os.utime(left, (0, 0))
+    assert stopped(signal.SIGTERM) == 128 + signal.SIGTERM
+    assert list(temporary.glob("kernelyard-trial-*")) == []
