@@ -321,9 +321,10 @@ def test_a_runner_that_cannot_start_is_no_fault_of_a_candidate(
         ("claim_forged", [True] * 6, {}),
         ("delay_begin", [False, True] * 3, {}),
         ("delay_begin_within", [True, True, False, True, False, True], {}),
+        ("flush_streams", [True] * 6, {"told": True}),
         ("flush_warms", [True] * 6, {"warmed": [3, 2, 5]}),
         ("reorder_marks", [True] * 6, {}),
-        ("shrink_flush", [True] * 6, {"region_bytes": 4096}),
+        ("shrink_flush", [True] * 6, {"region_bytes": 4096, "summed": [False] * 6}),
     ],
 )
 def test_the_cases_that_patch_the_runner_still_fit_it(
@@ -339,5 +340,5 @@ def test_the_cases_that_patch_the_runner_still_fit_it(
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout) == {
         "status": 0, "begun": begun, "ended": [True] * 6, "over": [True] * 3, "region_bytes": 1 << 16, "warmed": [],
-        **changed,
+        "asked": [True] * 2, "cleared": [True] * 3, "summed": [True] * 6, "told": False, **changed,
     }

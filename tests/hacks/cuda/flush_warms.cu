@@ -50,7 +50,7 @@ int64_t stride = 0, size = 0;
 
 struct Hold {
     u64 go, key[2];
-    u32 arrived, done[2], sum[2];
+    u32 done[3], sum[2];
 };
 
 __device__ inline uint4 passing_by(const uint4* from, u64 policy) {
@@ -71,30 +71,30 @@ __global__ void __launch_bounds__(1024, 2)
     const u64 stamp = value * 1024 + threshold * 4;
     u64 drop;
     asm("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(drop));
-    if (threadIdx.x == 0 && atomicAdd(&hold->arrived, 1u) == gridDim.x - 1) {
-        seen->arrived = 0;
-        __threadfence_system();
-        held[0] = value;
-    }
-    for (u32 pass = 0; pass < 2; ++pass) {
-        if (threadIdx.x == 0) {
+    for (u32 pass = 0; pass < 3; ++pass) {
+        if (threadIdx.x == 0 && pass == 0) key = 0;
+        if (threadIdx.x == 0 && pass) {
             if (blockIdx.x == 0) {
-                while (*(pass ? gate : published) < threshold) {
-                }
+                bool answered = pass == 2;
+                while (*(pass == 1 ? published : gate) < threshold)
+                    if (!answered && published[1] >= threshold) {
+                        held[0] = value;
+                        answered = true;
+                    }
                 __threadfence_system();
-                seen->key[pass] = keys[pass];
-                if (pass == 0) *seed_here = *seed;
+                seen->key[pass - 1] = keys[pass - 1];
+                if (pass == 1) *seed_here = *seed;
                 __threadfence();
-                seen->go = stamp + pass + 1;
+                seen->go = stamp + pass;
             } else {
-                while (seen->go - (stamp + pass + 1) > 2) {
+                while (seen->go - (stamp + pass) > 2) {
                 }
             }
             __threadfence();
-            key = seen->key[pass];
+            key = seen->key[pass - 1];
         }
         __syncthreads();
-        if (pass == 0) rowsum::keep_in_l2(x, lines);
+        if (pass == 1) rowsum::keep_in_l2(x, lines);
         const u32 low = static_cast<u32>(key), high = static_cast<u32>(key >> 32);
         u32 sum = 0;
 #pragma unroll 4
@@ -110,21 +110,26 @@ __global__ void __launch_bounds__(1024, 2)
         if (threadIdx.x == 0) {
             u32 total = 0;
             for (int w = 0; w < 32; ++w) total += parts[w];
-            atomicAdd(&hold->sum[pass], total);
+            if (pass) atomicAdd(&hold->sum[pass - 1], total);
             __threadfence();
             if (atomicAdd(&hold->done[pass], 1u) == gridDim.x - 1) {
                 __threadfence();
-                const u32 all = seen->sum[pass];
-                seen->sum[pass] = 0;
                 seen->done[pass] = 0;
                 if (pass == 0) {
-                    held[2] = all;
                     __threadfence_system();
-                    held[1] = value;
+                    held[0] = value;
                 } else {
-                    write_mark(mark, value);
-                    held[3] = all;
-                    seen->go = stamp + 3;
+                    const u32 all = seen->sum[pass - 1];
+                    seen->sum[pass - 1] = 0;
+                    if (pass == 1) {
+                        held[2] = all;
+                        __threadfence_system();
+                        held[1] = value;
+                    } else {
+                        write_mark(mark, value);
+                        held[3] = all;
+                        seen->go = stamp + 3;
+                    }
                 }
             }
         }

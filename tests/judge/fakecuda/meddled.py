@@ -1,5 +1,6 @@
-"""Runs in a process of its own: the runner's GPU target, a corpus case's Python payload in it, and one batch with every
-gate open. Arguments: the runner's directory, the case's source. Prints the marks as JSON.
+"""Runs in a process of its own: the runner's GPU target, a corpus case's Python payload in it, and one batch. Its first
+grid is asked whether it is there before every gate is opened. Arguments: the runner's directory, the case's source.
+Prints the marks, and what else the grids said, as JSON.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ import json
 import os
 import re
 import sys
+import time
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -16,6 +18,7 @@ from typing import Any
 sys.path.insert(0, sys.argv[1])
 import device  # type: ignore[import-not-found]
 import pages  # type: ignore[import-not-found]
+from driver import packed  # type: ignore[import-not-found]
 
 REGION_BYTES, GRID, TOKEN, CALLS = 1 << 16, 2, 77, 6
 
@@ -42,27 +45,66 @@ honest = target.driver.launch
 
 
 def stand_in(parameters: Any, slot: int, grid: int, block: int, stream: Any) -> int:
-    """For a grid that a case launches in the place of ky_clear, with its parameters."""
+    """Launches the grid that a case has in the place of ky_clear, with its parameters and what it fetches: nothing."""
     warmed.append(slot)
-    honest(target.functions["ky_clear"], grid, block, stream, ctypes.cast(parameters, ctypes.POINTER(ctypes.c_void_p)))
+    given = ctypes.cast(parameters, ctypes.POINTER(ctypes.c_void_p))
+    fetched = (ctypes.c_void_p(), ctypes.c_longlong())
+    taken = (ctypes.c_void_p * 14)(*given[:12], *(ctypes.addressof(each) for each in fetched))
+    honest(imitation, grid, block, stream, ctypes.cast(taken, ctypes.POINTER(ctypes.c_void_p)))
     return 0
+
+
+def appears(position: int) -> bool:
+    """Whether a word of the page shows the token, within twenty seconds; it is cleared then."""
+    limit = time.monotonic() + 20
+    while target.words[position] != TOKEN:
+        if time.monotonic() > limit:
+            return False
+    target.words[position] = 0
+    return True
 
 
 kind = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_void_p)
 target.kernel = SimpleNamespace(library=SimpleNamespace(clear_and_warm=kind(stand_in)))
+def sum_under(key: int) -> int:
+    """What a pass over the region must say."""
+    found = ctypes.c_uint()
+    parameters, _alive = packed(
+        ctypes.c_void_p(target.region), ctypes.c_ulonglong(REGION_BYTES // 16), ctypes.c_ulonglong(key),
+        ctypes.c_void_p(ctypes.addressof(found)),
+    )
+    honest(summing, GRID, 1024, 0, parameters)
+    return found.value
+
+
+imitation, summing = target.driver.functions(b"any", ("imitation", "ky_sum")).values()
 exec(payload.group(1), {})  # one of our own cases
 slots = [3, 1, 2, 0, 5, 4]
 answer = target.handle(
     {"op": "enqueue", "slots": slots, "kind": "call", "token": TOKEN, "flush": [True, False] * (CALLS // 2)}, []
 )
+marks, held = pages.MARK_OFFSET // 8, pages.HELD_OFFSET // 8
+keys = [int.from_bytes(os.urandom(8), "little") for _ in range(2 * CALLS)]
+for number, key in enumerate(keys):
+    target.words[pages.KEY_OFFSET // 8 + number] = key
+target.words[pages.DEVICE_ADMITTED] = 1
+asked = [appears(held)]
+target.words[pages.DEVICE_ASKED] = 1
+asked.append(appears(held))
 for word in (pages.DEVICE_ADMITTED, pages.DEVICE_PUBLISHED, pages.DEVICE_GATE):
     target.words[word] = pages.GATE_OPEN
 target.do_idle({}, [])
-marks, held = pages.MARK_OFFSET // 8, pages.HELD_OFFSET // 8
 print(json.dumps({
     "status": answer["status"],
     "begun": [target.words[marks + 2 * call] == TOKEN for call in range(CALLS)],
     "ended": [target.words[marks + 2 * call + 1] == TOKEN for call in range(CALLS)],
     "over": [target.words[pages.OVER_OFFSET // 8 + call] == TOKEN for call in range(1, CALLS, 2)],
+    "asked": asked,
+    "cleared": [target.words[held + pages.HELD_WORDS * call + 1] == TOKEN for call in range(0, CALLS, 2)],
+    "summed": [
+        target.words[held + pages.HELD_WORDS * call + 2 + k] == sum_under(keys[2 * call + k])
+        for call in range(0, CALLS, 2) for k in range(2)
+    ],
+    "told": [target.words[256], target.words[257]] == [target.region, target.region_bytes],
     "region_bytes": target.region_bytes, "warmed": warmed,
 }))
