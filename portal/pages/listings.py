@@ -8,10 +8,11 @@ from typing import Any
 
 from django.urls import reverse
 from django.utils.html import format_html
+from django.utils.safestring import SafeString
 
 from agentcore.vocabulary import HardwareName
 from portal.evaluations.models import CheckResult, WorkloadResult
-from portal.pages import formatting, tables, text
+from portal.pages import formatting, tables, text, verdicts
 from portal.pages.tables import Column, Table
 
 ROWS_SHOWN = 100
@@ -25,6 +26,11 @@ def attempt_url(attempt: Any) -> str:
     return reverse("attempt-detail", args=[attempt.commit])
 
 
+def with_earlier(shown: Any) -> SafeString:
+    """A badge, and beside it that the result is of an earlier version of its problem."""
+    return format_html("{} {}", shown, verdicts.badge(verdicts.EARLIER))
+
+
 def _outcome(attempt: Any) -> str:
     """The verdict where there is one, else where the work stands."""
     if attempt.work_state in ("queued", "running"):
@@ -32,8 +38,19 @@ def _outcome(attempt: Any) -> str:
     return attempt.outcome_verdict or attempt.work_state or "none"
 
 
+def is_earlier(digest: str | None, problem: Any) -> bool:
+    """Whether what was measured when the problem had this digest is of an earlier version of it."""
+    return bool(digest) and digest != problem.digest
+
+
+def _of_earlier(attempt: Any) -> bool:
+    return is_earlier(attempt.outcome_digest, attempt.problem)
+
+
 def _outcome_badge(value: Any, attempt: Any) -> str:
     shown = tables.badge(value, attempt)
+    if _of_earlier(attempt):
+        shown = with_earlier(shown)
     if attempt.work_state == "duplicate" and attempt.outcome_verdict:
         return format_html('{} <span class="soft" title="the same kernel was measured before">≡<span class="hidden">'
                            " duplicate</span></span>", shown)
@@ -48,7 +65,8 @@ ATTEMPT_COLUMNS: tuple[Column, ...] = (
     Column("hardware", "hardware", lambda a: a.work_hardware, order="work_hardware"),
     Column("agent", "agent", lambda a: a.agent.name, order="agent__name"),
     Column("subject", "what was tried", lambda a: a.subject, lambda v, _: text.label(v, 100), css="grow"),
-    Column("verdict", "verdict", _outcome, _outcome_badge, order="outcome_verdict", term="verdict"),
+    Column("verdict", "verdict", _outcome, _outcome_badge, order="outcome_verdict", term="verdict", css="badges"),
+    Column("earlier_version", "of an earlier version of the problem", _of_earlier, visible=False),
     Column("sol_score", "S", lambda a: a.outcome_score, tables.score, numeric=True, order="outcome_score",
            term="sol-score"),
     Column("speedup", "speedup", lambda a: a.outcome_speedup, tables.times, numeric=True, order="outcome_speedup",
@@ -326,6 +344,11 @@ def ranges(numbers: Sequence[int]) -> str:
 _DONE = {"measure": "measured", "compile": "compiled only", "sanitize": "sanitized", "compare": "compared"}
 
 
+def _verdict(value: Any, evaluation: Any) -> str:
+    shown = tables.badge(value, evaluation)
+    return with_earlier(shown) if is_earlier(evaluation.problem_digest, evaluation.attempt.problem) else shown
+
+
 def evaluations(rows: Any, **more: Any) -> Table:
     """Evaluations, whatever their state."""
     columns = [
@@ -334,7 +357,7 @@ def evaluations(rows: Any, **more: Any) -> Table:
         Column("kind", "what", lambda e: e.get_kind_display(), lambda _, e: _DONE[e.kind]),
         Column("state", "state", lambda e: e.state, tables.badge),
         Column("verdict", "verdict", lambda e: e.verdict or None,
-               lambda v, r: tables.badge(v, r) if v else formatting.NOTHING),
+               lambda v, r: _verdict(v, r) if v else formatting.NOTHING, css="badges"),
         Column("sol_score", "S", lambda e: e.sol_score, tables.score, numeric=True, term="sol-score"),
         Column("latency_us", "latency (µs)", lambda e: e.latency_geomean_us, tables.microseconds, numeric=True),
         Column("reason", "why", lambda e: e.reason),

@@ -36,7 +36,8 @@ class Track:
 
 def with_outcome(attempts: QuerySet[Attempt], hardware: str | None = None) -> QuerySet[Attempt]:
     """Annotate attempts with their outcome: ``outcome_id``, ``outcome_verdict``, ``outcome_score``,
-    ``outcome_speedup``, ``outcome_latency``, and ``work_state`` and ``work_hardware`` of the newest evaluation.
+    ``outcome_speedup``, ``outcome_latency``, ``outcome_digest`` (of the problem as it was then), and ``work_state`` and
+    ``work_hardware`` of the newest evaluation.
 
     A duplicate has the outcome of the evaluation it points at.
     """
@@ -58,6 +59,7 @@ def with_outcome(attempts: QuerySet[Attempt], hardware: str | None = None) -> Qu
         outcome_score=Subquery(outcome.values("sol_score")[:1]),
         outcome_speedup=Subquery(outcome.values("speedup")[:1]),
         outcome_latency=Subquery(outcome.values("latency_geomean_us")[:1]),
+        outcome_digest=Subquery(outcome.values("problem_digest")[:1]),
     )
 
 

@@ -95,13 +95,19 @@ SANITIZERS: dict[str, Look] = {
     "failed": Look("failed", "⊘", "circle-x-open", "idle", "the tool itself did not work"),
 }
 
+EARLIER = "earlier version"
+VERSIONS: dict[str, Look] = {
+    EARLIER: Look(EARLIER, "◷", "circle-open", "warn", "measured on an earlier version of the problem: kept as it was "
+                  "measured, and no longer compared with others"),
+}
+
 UNCONFINED = "no sandbox"
 SANDBOXES: dict[str, Look] = {
     UNCONFINED: Look(UNCONFINED, "⚠", "x", "bad", "kernels ran unconfined: nothing measured so is believed or merged"),
 }
 
 _ALL = {
-    **SANDBOXES, **SANITIZERS, **SELFTESTS, **STATES, **CHANGES, **CHECKS, **DECISIONS, **CAMPAIGN_STATES,
+    **SANDBOXES, **VERSIONS, **SANITIZERS, **SELFTESTS, **STATES, **CHANGES, **CHECKS, **DECISIONS, **CAMPAIGN_STATES,
     **{str(verdict): shown for verdict, shown in VERDICTS.items()},
 }
 

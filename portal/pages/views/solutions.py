@@ -10,7 +10,7 @@ from django.views.decorators.http import require_safe
 
 from agentcore.gitstore import GitStoreError
 from agentcore.official import ExportError
-from portal.pages import listings, queries, tables, text
+from portal.pages import listings, queries, tables, text, verdicts
 from portal.pages.tables import Column, Table
 from portal.solutions import exporting
 from portal.solutions.models import Solution
@@ -47,9 +47,13 @@ def solution_list(request: HttpRequest) -> HttpResponse:
         columns.append(Column("superseded_at", "superseded (UTC)", lambda s: s.superseded_at, css="nowrap"))
     sort = request.GET.get("sort", "")
     rows = queries.ordered(rows, sort, {c.key: c.order for c in columns if c.order}, ("problem__name", "-published_at"))
+    page = tables.paginated(request, rows, 200)
+    columns.insert(6, Column(
+        "earlier_version", "measured on", _is_earlier, _version, visible=any(map(_is_earlier, page.object_list))
+    ))
     table = Table(
         "solutions", "Solutions", columns, rows, sort=sort, sortable=True, query=request.GET, caption_hidden=True,
-        page=tables.paginated(request, rows, 200),
+        page=page,
         empty="Nothing merged yet. Review a passed attempt, approve and merge it: it appears here and in the clone.",
     )
     context = {
@@ -58,6 +62,14 @@ def solution_list(request: HttpRequest) -> HttpResponse:
         "example": next((f"solutions/{s.problem.name}/{s.language}-{s.hardware}" for s in table.visible), None),
     }
     return tables.respond(request, "solutions/list.html", context, table)
+
+
+def _is_earlier(solution: Solution) -> bool:
+    return listings.is_earlier(solution.evaluation.problem_digest, solution.problem)
+
+
+def _version(value: bool, _row: Solution) -> str:
+    return verdicts.badge(verdicts.EARLIER) if value else "the problem as it is"
 
 
 @require_safe

@@ -12,7 +12,7 @@ from portal.attempts.models import Attempt
 from portal.evaluations.models import Evaluation, WorkloadResult
 from portal.events.models import Event
 from portal.pages import charts
-from portal.problems.models import BoundCount, WorkloadBound
+from portal.problems.models import BoundCount, Problem, WorkloadBound
 from tests.portal import factories as make
 from tests.portal.pages.test_live import poll_address
 
@@ -71,6 +71,16 @@ def test_an_attempt_deep_in_a_line_stays_within_its_queries(
         page = client.get(crowded.last.get_absolute_url()).content.decode()
     assert page.count('class="soft nowrap">atlas') >= 30
     assert len(client.get("/problems/rmsnorm_h4096/").content) < 1_500_000
+
+
+def test_results_of_an_earlier_version_are_marked_within_the_same_queries(
+    client: Client, crowded, django_assert_max_num_queries
+) -> None:
+    Problem.objects.filter(pk=crowded.problem.pk).update(digest="f" * 64)
+    for address, most, marks in (("/attempts/", 9, 100), (crowded.last.get_absolute_url(), 16, 31), ("/", 14, 1)):
+        with django_assert_max_num_queries(most, info=address):
+            page = client.get(address).content.decode()
+        assert page.count("</span>earlier version</span>") >= marks, address
 
 
 def test_a_poll_that_finds_nothing_new_costs_next_to_nothing(
