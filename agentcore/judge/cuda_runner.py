@@ -27,6 +27,7 @@ random = secrets.SystemRandom()
 
 if TYPE_CHECKING:
     from agentcore.judge.cuda_target import Calibration, CudaTarget
+    from agentcore.judge.session import RunnerSession
     from agentcore.sandbox import Sandbox
 
 OWN_MARK_BATCHES = 3
@@ -34,7 +35,7 @@ MAX_SLOTS, MIN_SLOTS = 16, 6
 SLOT_BUDGET_BYTES = 4 << 30
 MAX_BATCHES = 40
 SAMPLED_CALLS = 3
-ECHO_CALLS = 4
+ECHO_SLOTS, ECHO_CALLS = 8, 4
 REPEAT_SHARE, REPEAT_SLACK_US = 0.7, 0.5
 """Repeated calls faster than this share of fresh ones, less so much, are answered from memory."""
 DISTURBED_RATIO = 1.4
@@ -49,15 +50,17 @@ class CudaRunner:
 
     def __init__(
         self, target: CudaTarget, sandbox: Sandbox, language: Language, artifact: Path, effort: Effort,
-        calibration: Calibration,
+        calibration: Calibration, session: RunnerSession | None = None,
     ) -> None:
+        """``session``: one that target.prepare() has made."""
         self.target, self.effort, self.calibration = target, effort, calibration
         self.page = target.page()
         self.sequence = 0
         self.self_synchronising = False
         self._kept: list[CudaBuffers] = []
-        self.session = target.session(sandbox, language.value, artifact, self.page, effort.memory_bytes)
+        self.session = session or target.prepare(sandbox, language, artifact, effort)
         try:
+            target.greet(self.session, self.page)
             path = artifact / language.source_name if artifact.is_dir() else artifact
             self.empty_us, self.empty = target.empty(self.session, self.page, OWN_MARK_BATCHES)
             self.session.request(
@@ -172,7 +175,7 @@ class CudaRunner:
             measurement.samples_us = times.latencies
         self._judge_gaps(content, order, times)
         if not measurement.findings.failed:
-            self._echo(content, order, interquartile_mean(times.latencies))
+            self._echo(content, list(range(min(len(order), ECHO_SLOTS))), interquartile_mean(times.latencies))
 
     def _is_narrow(self, measurement: Measurement) -> bool:
         reached = estimate(measurement.samples_us, resamples=60)

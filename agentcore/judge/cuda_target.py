@@ -40,6 +40,7 @@ CALIBRATION_CALLS, CALIBRATION_BATCHES, CALIBRATION_S = 16, 4, 10.0
 CANARY_TRIES, CANARY_USUAL = 5, 1.25
 CANARY_WAIT_CYCLES = 2_000_000
 COPY_TRIES = 50
+PREPARE_S = 120.0
 TOUCHED_BYTES = (1 << 16, 1 << 20, 1 << 23, 1 << 25, 1 << 27)
 
 
@@ -158,14 +159,44 @@ class CudaTarget:
             self.hardware, sandbox, compiler, self.telemetry.device, self.telemetry.stop(), canary_us
         )
 
-    def session(
-        self, sandbox: Sandbox, language: str, artifact: Path | None, page: DevicePage, memory_bytes: int | None = None
+    def session(self, sandbox: Sandbox, page: DevicePage) -> RunnerSession:
+        """A runner without a candidate that has made its context and mapped the page."""
+        session = self._runner(sandbox, "none", None, None)
+        try:
+            self.greet(session, page)
+        except BaseException:
+            session.close()
+            raise
+        return session
+
+    def prepare(self, sandbox: Sandbox, language: Language, artifact: Path, effort: Effort) -> RunnerSession:
+        """A runner that has not seen the device yet, nor the candidate: what takes long before that needs neither, and
+        the device can be another's meanwhile. Raises RunnerFailure.
+        """
+        session = self._runner(sandbox, language.value, artifact, effort.memory_bytes)
+        try:
+            with not_the_candidates(session):
+                session.request({"op": "prepare", "language": language.value}, "prepared", timeout_s=PREPARE_S)
+        except BaseException:
+            session.close()
+            raise
+        return session
+
+    def greet(self, session: RunnerSession, page: DevicePage) -> None:
+        """Have a runner make its context, map the page and load the judge's kernels. Raises RunnerFailure."""
+        with not_the_candidates(session):
+            session.request(
+                {"op": "hello", "gate": str(self.gate), **self.region.hello()}, "ready", timeout_s=60,
+                descriptors=[page.descriptor, self.region.memory.descriptor],
+            )
+
+    def _runner(
+        self, sandbox: Sandbox, language: str, artifact: Path | None, memory_bytes: int | None
     ) -> RunnerSession:
-        """A runner that has made its context and mapped the page, and has not loaded anything yet."""
         readable = [self.gate.parent]
         if artifact is not None:
             readable.append(artifact if artifact.is_dir() else artifact.parent)
-        session = RunnerSession(
+        return RunnerSession(
             sandbox, "gpu", readable=readable, devices=device_nodes(self.index), env=runner_environment(),
             limits=Limits(
                 memory_bytes=memory_bytes, processes=512, file_bytes=GIB, cpu_s=1200, wall_s=1800,
@@ -173,30 +204,23 @@ class CudaTarget:
             ),
             isolated=language in ("cuda", "none"),
         )
-        try:
-            with not_the_candidates(session):
-                session.request(
-                    {"op": "hello", "gate": str(self.gate), **self.region.hello()}, "ready", timeout_s=60,
-                    descriptors=[page.descriptor, self.region.memory.descriptor],
-                )
-        except BaseException:
-            session.close()
-            raise
-        return session
 
-    def start(self, sandbox: Sandbox, language: Language, artifact: Path, effort: Effort) -> Any:
-        """A fresh sandboxed runner with the candidate loaded. Raises RunnerFailure."""
+    def start(
+        self, sandbox: Sandbox, language: Language, artifact: Path, effort: Effort,
+        prepared: RunnerSession | None = None,
+    ) -> Any:
+        """A fresh sandboxed runner with the candidate loaded, in ``prepared`` if given. Raises RunnerFailure."""
         from agentcore.judge.cuda_runner import CudaRunner
 
         calibration = self.calibration(sandbox)
         self.telemetry.start()
-        return CudaRunner(self, sandbox, language, artifact, effort, calibration)
+        return CudaRunner(self, sandbox, language, artifact, effort, calibration, prepared)
 
     def calibration(self, sandbox: Sandbox) -> Calibration:
         """Measured once per judge and sandbox kind, in a clean runner."""
         if sandbox.kind not in self._calibrations:
             page = self.page()
-            with self.session(sandbox, "none", None, page) as session, not_the_candidates(session):
+            with self.session(sandbox, page) as session, not_the_candidates(session):
                 expected = {
                     size: Expected.of(_marks(self, session, page, size, "touch", CALIBRATION_BATCHES))
                     for size in TOUCHED_BYTES

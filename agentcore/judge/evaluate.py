@@ -64,7 +64,11 @@ class Target(Protocol):
     def device_uuid(self) -> str: ...
     @property
     def builds_disturb(self) -> bool: ...
-    def start(self, sandbox: Sandbox, language: Language, artifact: Path, effort: Effort) -> Runner: ...
+    def prepare(self, sandbox: Sandbox, language: Language, artifact: Path, effort: Effort) -> RunnerSession | None: ...
+    def start(
+        self, sandbox: Sandbox, language: Language, artifact: Path, effort: Effort,
+        prepared: RunnerSession | None = None,
+    ) -> Runner: ...
     def stamp(self, sandbox: str, compiler: str, canary_us: list[float]) -> EnvironmentStamp: ...
 
 
@@ -184,15 +188,29 @@ class _Evaluation:
         if self.judge.target.builds_disturb:
             self._measure(sandbox, artifact)
         else:
-            with self._lease():
-                self._measure(sandbox, artifact)
+            self._prepare_and_measure(sandbox, artifact)
 
-    def _measure(self, sandbox: Sandbox, artifact: Path) -> None:
+    def _prepare_and_measure(self, sandbox: Sandbox, artifact: Path) -> None:
+        """Start the runner's process while the device may still be another's."""
+        try:
+            with phase(self.seconds, "prepare"):
+                prepared = self.judge.target.prepare(sandbox, self.request.runs_as, artifact, self.effort)
+        except RunnerFailure as failure:
+            self._blame(self.findings, failure, loading=True)
+            return
+        try:
+            with self._lease():
+                self._measure(sandbox, artifact, prepared)
+        finally:
+            if prepared is not None:
+                prepared.close()  # where nobody took it over
+
+    def _measure(self, sandbox: Sandbox, artifact: Path, prepared: RunnerSession | None = None) -> None:
         request, target = self.request, self.judge.target
         request.progress("loading")
         try:
             with phase(self.seconds, "start"):
-                runner = target.start(sandbox, request.runs_as, artifact, self.effort)
+                runner = target.start(sandbox, request.runs_as, artifact, self.effort, prepared)
         except RunnerFailure as failure:
             self._blame(self.findings, failure, loading=True)
             return

@@ -121,8 +121,16 @@ class HostTarget:
     def stamp(self, sandbox: str, compiler: str, canary_us: list[float]) -> EnvironmentStamp:
         return host_stamp(sandbox, compiler, len(self.runner_cores), canary_us, self._load.stop())
 
-    def start(self, sandbox: Sandbox, language: Language, artifact: Path, effort: Effort) -> HostRunner:
+    def prepare(self, sandbox: Sandbox, language: Language, artifact: Path, effort: Effort) -> RunnerSession | None:
+        """Nothing can be done ahead: all of it would disturb whoever measures now."""
+        return None
+
+    def start(
+        self, sandbox: Sandbox, language: Language, artifact: Path, effort: Effort,
+        prepared: RunnerSession | None = None,
+    ) -> HostRunner:
         """A fresh sandboxed runner with the candidate loaded. Raises RunnerFailure with kind and stage."""
+        assert prepared is None
         self._load.start()
         return HostRunner(self, sandbox, language.value, artifact, effort)
 

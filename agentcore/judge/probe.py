@@ -168,7 +168,7 @@ class _Probe:
     def _start(self) -> None:
         if self.session is not None:
             self.session.close()
-        self.session = self.target.session(self.sandbox, "none", None, self.page)
+        self.session = self.target.session(self.sandbox, self.page)
 
     def _share(self) -> None:
         self.session_here.share(self.buffers, writable_inputs=False, timeout_s=15)

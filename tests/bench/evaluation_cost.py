@@ -29,7 +29,7 @@ from agentcore.judge.service import JudgeService
 from agentcore.vocabulary import HardwareName, Language
 
 ROOT = Path(__file__).resolve().parents[2]
-PHASES = ("build", "bounds", "queue", "start", "measure", "lease", "total")
+PHASES = ("build", "bounds", "prepare", "queue", "start", "measure", "lease", "total")
 
 
 class Variants:

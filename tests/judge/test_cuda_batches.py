@@ -84,6 +84,10 @@ class Device(threading.Thread):
         if bench.early:
             bench.compute(slot)
         words[held] = self.request["token"]
+        if bench.hasty:
+            time.sleep(0.02)
+            words[held + 1] = self.request["token"]
+            return False
         while words[pages.DEVICE_ASKED] < number + 1:
             if words[pages.DEVICE_PUBLISHED] > number:
                 break
@@ -123,7 +127,8 @@ class Device(threading.Thread):
 
 class BenchWithoutGpu:
     """A runner as Batch sees one. ``late`` computes behind the end mark, ``early`` before the inputs exist; ``lazy``
-    does not read what it says it read before a begin mark; ``stays`` never leaves the GPU after its first pair.
+    does not read what it says it read before a begin mark; ``stays`` never leaves the GPU after its first pair;
+    ``hasty`` goes on before inputs are there.
     """
 
     def __init__(self, root: Path) -> None:
@@ -132,7 +137,7 @@ class BenchWithoutGpu:
         self.buffers = HostBuffers(Layout.of(problem, problem.workloads[0], verifier.scalars(), SLOTS))
         self.content = BatchContent(self.buffers, verifier, Measurement())
         self.page = DevicePage()
-        self.late = self.early = self.lazy = self.stays = self.gone = False
+        self.late = self.early = self.lazy = self.stays = self.gone = self.hasty = False
         self.skipped: int | None = None
         self.device: Device | None = None
         self.sequence, self.empty_us = 0, 0.0
@@ -278,6 +283,15 @@ def test_what_stays_on_the_gpu_between_calls_is_found(
     with pytest.raises(RunnerFailure, match="leaves something running") as raised:
         bench.batch(list(range(SLOTS))).run()
     assert raised.value.kind == "stays"
+
+
+def test_a_grid_that_goes_on_by_itself_is_said_to(bench: BenchWithoutGpu, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cuda_batches, "ARRIVAL_S", 0.5)
+    bench.hasty = True
+    bench.content.draw(range(SLOTS))
+    with pytest.raises(RunnerFailure, match="before the judge had let it") as raised:
+        bench.batch(list(range(SLOTS))).run()
+    assert raised.value.kind == "violation"
 
 
 def test_a_device_error_that_keeps_the_grid_away_is_no_cheat(
