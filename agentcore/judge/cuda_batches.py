@@ -3,9 +3,10 @@
 The runner enqueues pairs of calls, [clear][call][end mark][gate][begin mark][call][end mark][over mark]. Only then does
 the judge let them go, pair by pair. The grid of ``clear`` fills every multiprocessor; when all of it has arrived,
 nothing else is running and nothing is dirty in the cache. Now the judge writes the pair's inputs, for which it gets a
-turn on the device, and asks whether the grid is back. The grid reads twice the cache, once to be rid of them, and once
-more after the judge has opened the gate; then it writes the first begin mark and leaves. So inputs cannot be looked at
-by anything but the calls, and every call has its own, so that nothing can be reused or merged.
+turn on the device, clears the cache of them, and asks whether the grid is back. The grid reads twice the cache, once to
+be rid of what there may be, and once more after the judge has opened the gate; then it writes the first begin mark and
+leaves. So inputs cannot be looked at by anything but the calls, and every call has its own, so that nothing can be
+reused or merged.
 
 A call's latency is the time between its two marks on the judge's clock, less what empty marks cost. Only the first call
 of a pair counts. What it hides before its begin mark or behind its end mark, or moves into the second call or behind
@@ -246,6 +247,7 @@ def open_pair(
     if page.arrived(pair.start, token, ARRIVAL_S) is None:
         raise StillRunning(f"the GPU did not become free within {ARRIVAL_S:g} s")
     publish()
+    target.clear_held()
     target.copier.wait()
     written = time.perf_counter_ns()
     back = page.recall(pair.start, token, min(ARRIVAL_S, timeout_s))

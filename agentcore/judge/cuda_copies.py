@@ -34,7 +34,8 @@ class Copier:
 
     def __init__(self, driver: Driver) -> None:
         self._driver = driver
-        self._stream = c_void_p(driver.stream())
+        self.stream = driver.stream()
+        self._stream = c_void_p(self.stream)
         self._pending = 0
 
     def copy(self, copies: Sequence[tuple[torch.Tensor, torch.Tensor]]) -> None:

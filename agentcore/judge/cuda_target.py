@@ -117,6 +117,10 @@ class CudaTarget:
         self.copier.wait()
         self.copier.reset()
 
+    def clear_held(self) -> None:
+        """Begin to clear the cache of what the judge has just begun to copy, in the same turn on the device."""
+        self.region.read(self.copier.stream)
+
     def page(self) -> DevicePage:
         """The page of flags, cleared. One for all runners and the calibration: where it lies in the host's memory moves
         every mark by some tenths of a µs. A runner's whole tree is dead before the next one maps it.

@@ -144,7 +144,8 @@ class BenchWithoutGpu:
         self.effort = Effort(call_timeout_s=5)
         self.calibration = SimpleNamespace(copy_us=0.0)
         self.target = SimpleNamespace(
-            flush=lambda: None, finish_writing=lambda: None, copier=SimpleNamespace(wait=lambda: None),
+            flush=lambda: None, finish_writing=lambda: None, clear_held=lambda: None,
+            copier=SimpleNamespace(wait=lambda: None),
             region=SimpleNamespace(sums=self.sums)
         )
         self.session = SimpleNamespace(
