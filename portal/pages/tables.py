@@ -33,6 +33,7 @@ class Column:
 
     ``value`` reads the raw value (exported unrounded); ``show`` turns (value, row) into what is seen; ``link`` gives
     an address or None. ``numeric`` aligns to the end with tabular figures. ``term`` is an anchor of the glossary.
+    ``css`` with ``least`` in it leaves the column out of narrow windows.
     """
 
     key: str

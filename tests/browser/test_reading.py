@@ -15,7 +15,7 @@ def addresses(shown) -> list[str]:
         "/", "/campaigns/", "/problems/", problem.get_absolute_url(), "/attempts/", attempt.get_absolute_url(),
         f"{attempt.get_absolute_url()}?diff=split", Evaluation.objects.first().get_absolute_url(),
         f"/compare/?a={shown.attempts[0].commit}&b={attempt.commit}", "/solutions/", "/fleet/", "/events/",
-        "/glossary/", "/login/",
+        "/glossary/", "/hardware/", "/login/",
     ]
 
 
@@ -36,11 +36,16 @@ def test_without_javascript_everything_can_be_read_and_filtered(open_page, shown
     assert "verdict=passed" in page.url
 
 
-def test_every_page_fits_400_pixels_and_names_its_parts(open_page, published, live_server) -> None:
-    page = open_page("/", viewport={"width": 400, "height": 800})
+SIDEWAYS = "document.documentElement.scrollWidth - innerWidth"
+
+
+def test_no_page_scrolls_sideways_and_every_page_names_its_parts(open_page, published, live_server) -> None:
+    page = open_page("/", viewport={"width": 390, "height": 800})
     for address in addresses(published):
         page.goto(live_server.url + address)
-        assert page.evaluate("document.documentElement.scrollWidth") <= 400, address
+        for width in (1024, 390):
+            page.set_viewport_size({"width": width, "height": 800})
+            assert page.evaluate(SIDEWAYS) <= 0, (address, width)
         nameless = page.evaluate("""
             [...document.querySelectorAll(
                 'input:not([type=hidden]), select, textarea, button, a[href], [tabindex="0"]')]
@@ -85,15 +90,34 @@ def test_tables_fit_a_laptop_and_scroll_with_a_shade_at_the_edge_on_less(open_pa
         page.goto(live_server.url + address)
         assert page.evaluate(WIDER_THAN_THEIR_PLACE) == [], address
         assert page.evaluate(TALLEST_ROW) < (180 if address == attempt else 90), address
+    page.set_viewport_size({"width": 1024, "height": 800})
+    page.goto(live_server.url + "/problems/")
+    assert page.evaluate(WIDER_THAN_THEIR_PLACE) == []
+    _scrolls_beside_the_problems_names(page)
     page.set_viewport_size({"width": 800, "height": 800})
     page.goto(live_server.url + "/attempts/")
     assert page.evaluate(WIDER_THAN_THEIR_PLACE) != [], "nothing to scroll: this shows nothing"
-    assert page.evaluate("document.documentElement.scrollWidth") <= 800
+    assert page.evaluate(SIDEWAYS) <= 0
     box = page.locator("#table-attempts .table-scroll")
     style = box.evaluate("e => [getComputedStyle(e).overflowX, getComputedStyle(e).backgroundAttachment]")
     assert style == ["auto", "local, local, scroll, scroll"]
     assert _right_edge_is_shaded(page, box, scrolled_to=0)
     assert not _right_edge_is_shaded(page, box, scrolled_to=10_000), "it says that the table goes on where it ends"
+
+
+def _scrolls_beside_the_problems_names(page) -> None:
+    """On a telephone the names stay where they are, in front of what is scrolled below them."""
+    page.set_viewport_size({"width": 390, "height": 800})
+    seen = page.locator("#table-problems .table-scroll").evaluate("""(scroll) => {
+        const name = scroll.querySelector('tbody td'), before = name.getBoundingClientRect().x;
+        scroll.scrollLeft = 10000;
+        const box = name.getBoundingClientRect();
+        name.scrollIntoView({block: 'center'});
+        const at = name.getBoundingClientRect(), middle = at.y + at.height / 2;
+        const front = [at.x + 8, at.right - 2].map(x => document.elementFromPoint(x, middle).closest('td') === name);
+        return [scroll.scrollLeft > 100, box.x - before, ...front];
+    }""")
+    assert seen == [True, 0, True, True]
 
 
 def _right_edge_is_shaded(page, box, scrolled_to: int) -> bool:

@@ -117,7 +117,7 @@ def _list_columns() -> list[Column]:
                order="t", term="latency", link=to_evaluation),
         Column("attempts", "attempts", of("attempts"), numeric=True, order="n"),
         Column("passed", "passed", of("passed"), numeric=True, order="p"),
-        Column("last_attempt_at", "last attempt (UTC)", of("last_at"), order="l", css="nowrap"),
+        Column("last_attempt_at", "last attempt (UTC)", of("last_at"), order="l", css="nowrap least"),
     ]
 
 
