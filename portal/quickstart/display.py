@@ -27,7 +27,7 @@ class Row:
     attempts: int
     passed: int
     baseline_us: float | None
-    """The geometric mean of T_b over the workloads."""
+    """The geometric mean of T_b over the workloads, whichever baseline it is of."""
     best_us: float | None
     speedup: float | None
     sol_score: float | None
@@ -156,7 +156,7 @@ def campaign_table(snapshot: Snapshot, only: Collection[str] | None = None) -> T
     table.add_column("problem", whole, no_wrap=True, min_width=widest)
     table.add_column("attempts", str(snapshot.attempts), justify="right")
     table.add_column("passed", str(snapshot.passed), justify="right")
-    table.add_column("PyTorch µs", justify="right")
+    table.add_column("baseline µs", justify="right")
     table.add_column("best µs", justify="right")
     table.add_column("speedup", _figure(snapshot.geomean_speedup, "×"), justify="right")
     table.add_column("SOL score", _figure(snapshot.median_sol), justify="right")

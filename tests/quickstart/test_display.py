@@ -1,0 +1,29 @@
+"""The quick start's table: what its figures are is what its headings say."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+from rich.console import Console
+
+from portal.quickstart.display import campaign_table, take
+from tests.portal import factories as make
+
+pytestmark = pytest.mark.django_db
+
+
+def test_the_time_that_kernels_are_compared_with_is_headed_by_no_one_baselines_name() -> None:
+    problem = make.make_problem("rmsnorm")
+    campaign = make.make_campaign("quickstart", problems=[problem])
+    for slug, latencies in (("eager", (40.0, 90.0)), ("hand-optimised", (50.0, 80.0))):
+        baseline = make.make_baseline_attempt(problem, slug)
+        make.make_evaluation(baseline, result=make.make_result(baseline, latencies=latencies))
+    attempt = make.make_attempt(problem, campaign=campaign)
+    make.make_evaluation(attempt, result=make.make_result(attempt, latencies=(20.0, 40.0)))
+    said = io.StringIO()
+    Console(file=said, width=120).print(campaign_table(take(campaign)))
+    heads, row, whole = (line.split() for line in said.getvalue().splitlines() if line.strip())
+    # T_b is 40 µs of the one baseline and 80 µs of the other: its geometric mean is neither's.
+    assert heads == "problem attempts passed baseline µs best µs speedup SOL score".split()
+    assert row[:6] == ["rmsnorm", "1", "1", "56.6", "28.3", "2×"] and whole[:4] == ["campaign", "1", "1", "2×"]
