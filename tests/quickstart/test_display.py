@@ -25,5 +25,5 @@ def test_the_time_that_kernels_are_compared_with_is_headed_by_no_one_baselines_n
     Console(file=said, width=120).print(campaign_table(take(campaign)))
     heads, row, whole = (line.split() for line in said.getvalue().splitlines() if line.strip())
     # T_b is 40 µs of the one baseline and 80 µs of the other: its geometric mean is neither's.
-    assert heads == "problem attempts passed baseline µs best µs speedup SOL score".split()
+    assert heads == ["problem", "attempts", "passed", "baseline", "µs", "best", "µs", "speedup", "SOL", "score"]
     assert row[:6] == ["rmsnorm", "1", "1", "56.6", "28.3", "2×"] and whole[:4] == ["campaign", "1", "1", "2×"]
