@@ -10,6 +10,7 @@ from django.db.models import Max
 from django.urls import reverse
 
 from agentcore.baselines import BaselineKind
+from agentcore.judge.version import HARNESS_VERSION
 from agentcore.vocabulary import HardwareName, Verdict
 from portal.attempts.models import Attempt
 from portal.campaigns.models import Campaign
@@ -171,6 +172,9 @@ def _note(problem: Problem, hardware: str, kind: str, evaluation: Evaluation | N
         return "Of an earlier version of the problem: not used until it is measured again."
     if evaluation.verdict != Verdict.PASSED.value:
         return f"Not used. {evaluation.message}"
+    if evaluation.harness_version != HARNESS_VERSION:
+        return (f"Measured with harness {evaluation.harness_version or '?'}, now {HARNESS_VERSION}: manage.py "
+                f"baselines --hardware {hardware} --problem {problem.name} measures it again.")
     return ""
 
 

@@ -28,7 +28,8 @@ class Look:
 VERDICTS: dict[str, Look] = {
     Verdict.PASSED: Look("passed", "●", "circle", "good", "right on every workload, and its times count"),
     Verdict.COMPILED: Look(
-        "compiled", "◇", "diamond-open", "idle", "compiled only, never measured: no device of its hardware was there"
+        "compiled", "◇", "diamond-open", "idle", "compiled only, neither run nor measured: no device of its hardware "
+        "was there"
     ),
     Verdict.CLEAN: Look("clean", "□", "square-open", "good", "looked at by sanitizers that found no error"),
     Verdict.FINDINGS: Look("findings", "◈", "diamond-x", "warn", "looked at by sanitizers that found errors"),

@@ -27,10 +27,12 @@ def evaluation_detail(request: HttpRequest, pk: int) -> HttpResponse:
     if (same := live.unchanged(request, watched)) is not None:
         return same
     found = evidence.gather(evaluation)
+    # What was compiled only may have been measured since.
+    kinds = {evaluation.kind, *([Evaluation.Kind.MEASURE] if evaluation.kind == Evaluation.Kind.COMPILE else [])}
     newer = (
-        Evaluation.objects.filter(attempt=evaluation.attempt, hardware=evaluation.hardware, kind=evaluation.kind,
+        Evaluation.objects.filter(attempt=evaluation.attempt, hardware=evaluation.hardware, kind__in=kinds,
                                   state=Evaluation.State.DONE, finished_at__gt=evaluation.finished_at)
-        .order_by("-finished_at").only("id").first() if evaluation.finished_at else None
+        .order_by("-finished_at").only("id", "kind").first() if evaluation.finished_at else None
     )
     context = {
         "title": f"Evaluation {pk}", "evaluation": evaluation, "attempt": evaluation.attempt, "evidence": found,

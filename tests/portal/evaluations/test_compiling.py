@@ -142,8 +142,13 @@ def test_the_pages_say_that_it_was_never_measured(problem, client):
     evaluation = make.make_evaluation(attempt, kind=Kind.COMPILE, result=result)
     for address in (attempt.get_absolute_url(), evaluation.get_absolute_url()):
         page = client.get(address).content.decode()
-        assert "Compiled only, never measured: no host of this fleet has a b200" in page
-        assert "compiled only, never measured" in page
+        assert "Compiled only, neither run nor measured: no host of the fleet had this hardware (b200) then." in page
+        assert "compiled only" in page and "Measured since" not in page
+    measured = make.make_evaluation(attempt, result=make.make_result(attempt, hardware=HardwareName.B200))
+    later = client.get(evaluation.get_absolute_url()).content.decode()
+    assert f'Measured since: <a href="{measured.get_absolute_url()}">evaluation #{measured.pk}</a>' in later
+    # What was true of the fleet then must not be said of it now.
+    assert "never measured" not in later and "Superseded" not in later
 
 
 def test_a_lost_message_is_made_up_for_in_the_right_cluster(problem):

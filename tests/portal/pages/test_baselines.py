@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from django.test import Client
 
+from agentcore.judge.version import HARNESS_VERSION
 from agentcore.vocabulary import HardwareName, Verdict
 from portal.evaluations.models import Evaluation
 from tests.portal import factories as make
@@ -43,6 +44,15 @@ def test_every_kind_is_shown_and_only_verified_ones_give_t_b(client: Client, yar
     page = client.get(ADDRESS).content.decode()
     assert f'<a href="/evaluations/{eager.pk}/">eager</a>' in page
     assert "<script>alert(1)" not in page and "&lt;script&gt;alert(1)" in page
+
+
+def test_one_that_another_harness_measured_says_so(client: Client, yard) -> None:
+    assert {row["kind"]: row["note"] for row in rows(client, "baselines")}["hand"] == ""
+    Evaluation.objects.filter(pk=yard.baseline.pk).update(harness_version="2")
+    assert {row["kind"]: row["note"] for row in rows(client, "baselines")}["hand"] == (
+        f"Measured with harness 2, now {HARNESS_VERSION}: manage.py baselines --hardware cpu --problem rmsnorm_h4096"
+        " measures it again."
+    )
 
 
 def test_the_t_b_of_a_campaign_with_a_rule_stands_beside(client: Client, yard) -> None:
