@@ -2,7 +2,8 @@
 
 A kernel's source can print lines like the compiler's, so what the log says of registers and memory is a claim; what
 stands in the binary is what the device will be asked for. The binary is hostile data: cuobjdump reads it in the
-sandbox, bounded in time and output. Not for running anything of it, and not for judging what it uses.
+sandbox, bounded in time and output. Other GPU code that a source pastes into the compiler's section is read like the
+compiler's own. Not for running anything of it, and not for judging what it uses.
 """
 
 from __future__ import annotations
@@ -34,14 +35,17 @@ cuobjdump counts it to every function that has shared memory of its own."""
 def with_resources(report: BuildReport, artifact: bytes, log: str, place: Path, sandbox: Sandbox) -> BuildReport:
     """``report`` with what the device functions in ``artifact`` use, under their C++ names.
 
-    Spills and barriers stand in no binary and come from ``log``, the compiler's. Where the binary cannot be read all of
-    it does, and the report says why. ``place`` is a directory to work in.
+    cuobjdump says nothing of spills and barriers: they come from ``log``, the compiler's. Where the binary cannot be
+    read all of it does, and the report says why. ``place`` is a directory to work in.
     """
     claimed = parse_ptxas(log)
     try:
         kernels, note = _dumped(artifact, report.arch, place, sandbox)
     except (ToolMissing, SandboxError) as error:
         kernels, note = None, str(error)
+    if kernels == [] and claimed:
+        # What is pasted before the compiler's own code can keep cuobjdump from reading that.
+        kernels, note = None, "cuobjdump finds no device function in what was built, and the compiler's log names some"
     if kernels is None:
         return report.model_copy(
             update={"resources": demangle(claimed, sandbox), "resources_from": "log", "resources_note": note}
@@ -64,7 +68,7 @@ def _dumped(artifact: bytes, arch: str, place: Path, sandbox: Sandbox) -> tuple[
         readable=[built, *([] if any(tool.is_relative_to(tree) for tree in seen) else [tool])],
         cwd=built, limits=_LIMITS, python=False, merge_stderr=True,
     )
-    text = clean_log(done.stdout)
+    text = clean_log(done.stdout).replace(f"{built}/", "")
     if done.timed_out or done.returncode != 0:
         ended = "took too long" if done.timed_out else f"ended with status {done.returncode}"
         return None, f"cuobjdump {ended} on what was built: {' '.join(text.split())[:300]}".rstrip(": ")

@@ -60,9 +60,10 @@ def test_a_dump_of_nonsense_is_bounded() -> None:
 @pytest.mark.parametrize(
     ("script", "note"),
     [
-        ("echo broken >&2; exit 3", "cuobjdump ended with status 3 on what was built: broken"),
+        ("echo $PWD/kernel.so: bad >&2; exit 3", "cuobjdump ended with status 3 on what was built: kernel.so: bad"),
         ("sleep 600", "cuobjdump took too long on what was built"),
         ("kill -KILL $$", "cuobjdump ended with status 137 on what was built"),
+        ("exit 0", "cuobjdump finds no device function in what was built, and the compiler's log names some"),
     ],
 )
 def test_where_it_gives_no_answer_the_report_is_a_claim_and_says_why(
