@@ -70,7 +70,7 @@ def test_where_it_gives_no_answer_the_report_is_a_claim_and_says_why(
     script: str, note: str, tmp_path: Path, sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The scripts stand for a cuobjdump that a file made for it has broken."""
-    monkeypatch.setattr(binary, "_LIMITS", replace(binary._LIMITS, wall_s=1 if "sleep" in script else 60))
+    monkeypatch.setattr(binary, "_LIMITS", replace(binary._LIMITS, wall_s=0.2 if "sleep" in script else 60))
     report = with_resources(REPORT, b"\x7fELF", LOG, tmp_path, _stand_in(script, tmp_path, monkeypatch, sandbox))
     assert (report.resources_from, report.resources_note) == ("log", note)
     assert [(kernel.name, kernel.registers) for kernel in report.resources] == [("spill(float const*, float*, int)", 8)]

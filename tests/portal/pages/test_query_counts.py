@@ -71,11 +71,7 @@ def test_an_attempt_deep_in_a_line_stays_within_its_queries(
         page = client.get(crowded.last.get_absolute_url()).content.decode()
     assert page.count('class="soft nowrap">atlas') >= 30
     assert len(client.get("/problems/rmsnorm_h4096/").content) < 1_500_000
-
-
-def test_results_of_an_earlier_version_are_marked_within_the_same_queries(
-    client: Client, crowded, django_assert_max_num_queries
-) -> None:
+    # The same where all of it is of an earlier version of the problem, and is marked so.
     Problem.objects.filter(pk=crowded.problem.pk).update(digest="f" * 64)
     for address, most, marks in (("/attempts/", 9, 100), (crowded.last.get_absolute_url(), 16, 31), ("/", 14, 1)):
         with django_assert_max_num_queries(most, info=address):
