@@ -108,3 +108,14 @@ def test_a_python_kernel_without_run_is_refused_by_name(tmp_path: Path) -> None:
     (tmp_path / "kernel.py").write_text("run = 3\n")
     with pytest.raises(RuntimeError, match="defines no function run"):
         PythonKernel(str(tmp_path / "kernel.py"))
+
+
+def test_what_torch_made_is_walked_by_no_later_collection() -> None:
+    # In a process of its own: this one's objects are frozen already.
+    code = (
+        "import gc, sys; sys.path.insert(0, sys.argv[1]); import kernel; torch = kernel.import_torch();"
+        "assert gc.isenabled() and torch.ones(1).item() == 1;"
+        "assert gc.get_freeze_count() > 10 * len(gc.get_objects()), (gc.get_freeze_count(), len(gc.get_objects()))"
+    )
+    runner = Path(sys.modules[PythonKernel.__module__].__file__ or "").parent
+    subprocess.run([sys.executable, "-c", code, runner], check=True)

@@ -123,9 +123,7 @@ class DeviceTarget:
     def do_load(self, request: dict[str, Any], descriptors: list[int]) -> dict[str, Any]:
         self.is_python = request["language"] not in ("cuda", "none")
         if self.is_python:
-            import torch
-
-            torch.cuda.init()  # type: ignore[no-untyped-call]
+            kernel.import_torch().cuda.init()
             self.kernel = kernel.PythonKernel(request["path"])
         elif request["language"] == "none":
             self.kernel = None

@@ -60,9 +60,7 @@ class HostTarget:
             return {"op": "loaded"}
         self.is_python = request["language"] not in ("cpp", "cuda")
         if self.is_python:
-            import torch
-
-            torch.set_num_threads(int(request["threads"]))
+            kernel.import_torch().set_num_threads(int(request["threads"]))
             self.kernel = kernel.PythonKernel(request["path"])
         else:
             self.kernel = kernel.CompiledKernel(request["path"])
