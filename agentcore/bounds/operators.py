@@ -41,8 +41,11 @@ _KEEPS_ROUTED = frozenset(
 )  # fmt: skip
 _PLAIN = frozenset(
     ["add", "sub", "mul", "div", "exp", "exp2", "log", "cos", "sin", "tanh", "sigmoid", "neg", "abs", "sqrt", "rsqrt",
-     "relu", "silu", "gelu", "maximum", "minimum", "reciprocal", "erf", "rsub", "softplus"]
+     "relu", "silu", "gelu", "maximum", "minimum", "reciprocal", "erf", "rsub", "softplus", "pow"]
 )  # fmt: skip
+AS_QUICK = {torch.ops.aten.mean.dim: torch.ops.aten.sum.dim_IntList}
+"""Operators with another one that takes the same arguments, gives the same geometry, and needs no compiler for it."""
+
 LINEAR = frozenset(
     ["_to_copy", "clone", "copy", "contiguous", "_unsafe_view", "mul", "div", "neg", "add", "sub", "rsub", "where",
      "masked_fill", "tril", "triu", "cat", "stack", "sum", "mean", "cumsum", "constant_pad_nd", "flip", "index_select"]
@@ -146,10 +149,15 @@ def replaced(value: Any, contents: Any) -> Any:
 
 
 def same_geometry(call: Call) -> torch.Tensor | None:
-    """The result of plain arithmetic on floats of one dtype, without asking torch (which may take a while).
+    """The result of plain arithmetic on floats of one dtype, or of a cast, without asking torch.
 
-    Only where every operand lies in the order of its dimensions, gaps allowed: then the result is contiguous.
+    torch may take a while: the first time, a second in which it imports its compiler. Only where every operand lies in
+    the order of its dimensions, gaps allowed except in a cast: then the result is contiguous.
     """
+    if call.name == "_to_copy" and call.kwargs.keys() <= {"dtype", "device"} and call.args[0].is_contiguous():
+        given = call.args[0]
+        dtype = call.kwargs.get("dtype") or given.dtype
+        return torch.empty_strided(given.shape, given.stride(), dtype=dtype, device="meta")
     if call.name not in _PLAIN or call.kwargs:
         return None
     tensors = call.tensors

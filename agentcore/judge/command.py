@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from pydantic import ValidationError
 
+from agentcore.judge.importing import kept_for_good
 from agentcore.judge.result import EvaluationResult
 from agentcore.problems import DocumentError
 from agentcore.vocabulary import HardwareName, Language
@@ -46,10 +47,11 @@ def add_common(parser: argparse.ArgumentParser) -> None:
 
 def judge_for(hardware: HardwareName, cache_dir: Path) -> Judge:
     """A judge of this host's device. Raises CannotRun where there is none."""
-    from agentcore.judge.evaluate import Judge
-
     try:
-        return Judge(hardware, cache_dir)
+        with kept_for_good():
+            from agentcore.judge.evaluate import Judge
+
+            return Judge(hardware, cache_dir)
     except (RuntimeError, OSError) as error:
         raise CannotRun(str(error)) from error
 

@@ -18,6 +18,7 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
 
+from agentcore.judge.importing import kept_for_good
 from agentcore.judge.request import EvaluationRequest
 from agentcore.judge.result import EvaluationResult
 from agentcore.vocabulary import HardwareName, Language
@@ -39,10 +40,11 @@ def main() -> int:
     # Evaluations run in the main thread, because a runner dies with the thread that started it; stdin has its own.
     threading.Thread(target=_read_requests, args=(requests,), daemon=True).start()
 
-    from agentcore.problems import load_problem
-    from agentcore.sanitizer.evaluate import sanitize
+    with kept_for_good():
+        from agentcore.problems import load_problem
+        from agentcore.sanitizer.evaluate import sanitize
 
-    judge = _compiler() if arguments.compile_only else _judge(arguments.hardware, arguments.cache_dir)
+        judge = _compiler() if arguments.compile_only else _judge(arguments.hardware, arguments.cache_dir)
     answers.write(json.dumps({"op": "ready"}) + "\n")
     while True:
         request = requests.get()

@@ -7,6 +7,7 @@ import json
 import sys
 from pathlib import Path
 
+from agentcore.judge.importing import kept_for_good
 from agentcore.vocabulary import HardwareName
 
 
@@ -42,7 +43,8 @@ def _selftest(arguments: argparse.Namespace) -> int:
     from agentcore.judge.devices import local_hardware
     from agentcore.sandbox import SandboxUnavailable
     from agentcore.selftest.corpus import CorpusError, default_root
-    from agentcore.selftest.run import Interrupted, SelfTest
+    with kept_for_good():
+        from agentcore.selftest.run import Interrupted, SelfTest
 
     interrupted = False
     try:

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from agentcore.bounds.count import BoundUnavailable, count
-from agentcore.bounds.operators import same_geometry
+from agentcore.bounds.operators import AS_QUICK, same_geometry
 from agentcore.bounds.trace import Trace
 from agentcore.bounds.values import Call, Policy
 
@@ -39,6 +39,24 @@ def test_arithmetic_that_is_not_asked_of_torch_has_the_strides_that_torch_gives(
         assert (quick.shape, quick.stride(), quick.dtype) == (wanted.shape, wanted.stride(), wanted.dtype)
     dense = {"dense", "a slice with gaps", "every second", "one row"}
     assert quick is not None or not {left, right} <= dense
+
+
+@pytest.mark.parametrize("shape", sorted(_shapes()))
+def test_casts_powers_and_means_have_the_geometry_that_torch_gives(shape: str) -> None:
+    given = _shapes()[shape]
+    aten = torch.ops.aten
+    for operator, name, more, kwargs in (
+        (aten._to_copy.default, "_to_copy", (), {"dtype": torch.bfloat16}),
+        (aten.pow.Tensor_Scalar, "pow", (3,), {}),
+    ):
+        call = Call(name, operator, (given, *more), kwargs, given, 0, lambda tensor: None, Policy())  # type: ignore[arg-type,return-value]
+        quick, wanted = same_geometry(call), operator(given, *more, **kwargs)
+        assert quick is not None or shape != "dense"
+        if quick is not None:
+            assert (quick.shape, quick.stride(), quick.dtype) == (wanted.shape, wanted.stride(), wanted.dtype)
+    for dims in range(given.dim()):
+        asked, wanted = AS_QUICK[aten.mean.dim](given.to("meta"), [dims], True), aten.mean.dim(given, [dims], True)
+        assert (asked.shape, asked.stride(), asked.dtype) == (wanted.shape, wanted.stride(), wanted.dtype)
 
 
 def test_a_write_through_a_detached_view_is_a_write(make_problem: Any) -> None:
