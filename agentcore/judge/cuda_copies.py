@@ -4,8 +4,9 @@ Copies within one device, and freeing the lines that the L2 was asked to keep, b
 device gives that a turn only when the runner's time slice is over: some 2.4 ms on an H200, whichever way copies are
 asked for. Until then they wait. They must not be left to do either: what is still to be done when calls are timed takes
 the device away from them. So everything is waited for, and then the runner's grid is asked whether it is back
-(``DevicePage.recall``). Fetching to the host needs no turn. A stream of its own keeps copies apart from whatever
-kernels ran before.
+(``DevicePage.recall``). A kernel does the copies, as another clears the cache of them: both in one turn, so that
+nothing that a second context of the candidate's has ready can come in between. Fetching to the host needs no turn. A
+stream of its own keeps copies apart from whatever kernels ran before.
 """
 
 from __future__ import annotations
@@ -13,11 +14,13 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from ctypes import c_size_t, c_ulonglong, c_void_p
+from typing import Any
 
 import torch
 
-from agentcore.judge.runner.driver import Driver
+from agentcore.judge.runner.driver import Driver, packed
 
+BLOCK, MOST_BLOCKS, BYTES_A_BLOCK = 512, 1056, 1 << 14
 NOT_READY = 600
 NOT_SUPPORTED = 801
 
@@ -32,8 +35,9 @@ class StillCopying(RuntimeError):
 class Copier:
     """Copies on a stream of its own, which waits for nothing: sources must have been written before."""
 
-    def __init__(self, driver: Driver) -> None:
-        self._driver = driver
+    def __init__(self, driver: Driver, copying: Any) -> None:
+        """``copying`` is ky_copy of the judge's device code."""
+        self._driver, self._copying = driver, copying
         self.stream = driver.stream()
         self._stream = c_void_p(self.stream)
         self._pending = 0
@@ -50,10 +54,11 @@ class Copier:
         for to, source in copies:
             assert to.nbytes == source.nbytes and to.is_contiguous() and source.is_contiguous()
             self._pending += to.nbytes
-            self._driver.call(
-                "cuMemcpyDtoDAsync_v2", c_ulonglong(to.data_ptr()), c_ulonglong(source.data_ptr()),
-                c_size_t(to.nbytes), self._stream,
+            parameters, _alive = packed(
+                c_void_p(to.data_ptr()), c_void_p(source.data_ptr()), c_ulonglong(to.nbytes)
             )
+            blocks = min(MOST_BLOCKS, -(-to.nbytes // BYTES_A_BLOCK))
+            self._driver.launch(self._copying, blocks, BLOCK, self.stream, parameters)
 
     def fetch(self, host: torch.Tensor, source: torch.Tensor) -> None:
         """Begin to copy to pinned host memory."""

@@ -41,8 +41,8 @@ class FlushRegion:
         """
         self.driver = Driver()
         self.driver.use_primary_context()
-        functions = self.driver.functions(gate.read_bytes(), ("ky_sum", "ky_clear"))
-        self._sum = functions["ky_sum"]
+        functions = self.driver.functions(gate.read_bytes(), ("ky_sum", "ky_clear", "ky_copy"))
+        self._sum, self.copying = functions["ky_sum"], functions["ky_copy"]
         self._sink = self.driver.allocate(256)
         fit = self.multiprocessors * self.driver.resident_blocks(functions["ky_clear"], BLOCK)
         if fit < self.grid:

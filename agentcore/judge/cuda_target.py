@@ -23,6 +23,7 @@ from agentcore.judge.cuda_batches import BatchTimes, Seen, StillRunning, enqueue
 from agentcore.judge.cuda_buffers import CudaBuffers
 from agentcore.judge.cuda_copies import Copier, StillCopying
 from agentcore.judge.cuda_region import FlushRegion
+from agentcore.judge.device_lock import device_lease
 from agentcore.judge.device_page import DevicePage
 from agentcore.judge.gaps import DRIFT_US, Expected
 from agentcore.judge.layout import Layout, Parameter
@@ -93,10 +94,12 @@ class CudaTarget:
         self.index = int(os.environ.get("KERNELYARD_GPU_INDEX", "0"))
         self.telemetry = Telemetry(self.index)
         self.l2_bytes = torch.cuda.get_device_properties(0).L2_cache_size
-        self._flush = torch.zeros(2 * self.l2_bytes // 4, dtype=torch.float32, device="cuda")
         self.gate = gate_cubin(hardware, cache_dir)
-        self.region = FlushRegion(self.gate, 2 * self.l2_bytes)
-        self.copier = Copier(self.region.driver)
+        with device_lease(self.device_uuid):  # another judge may be timing
+            self._flush = torch.zeros(2 * self.l2_bytes // 4, dtype=torch.float32, device="cuda")
+            self.region = FlushRegion(self.gate, 2 * self.l2_bytes)
+            torch.cuda.synchronize()
+        self.copier = Copier(self.region.driver, self.region.copying)
         self._calibrations: dict[str, Calibration] = {}
         self._page: DevicePage | None = None
         self._best_canary_us = float("inf")

@@ -33,12 +33,12 @@ from agentcore.judge.statistics import estimate, interquartile_mean
 from agentcore.problems import Problem, Workload, missing_blobs
 from agentcore.problems.tensors import InputFactory
 from agentcore.sandbox import Sandbox, find_sandbox
-from agentcore.vocabulary import CheckName, HardwareName, Language, Verdict
+from agentcore.vocabulary import CheckName, CheckStatus, HardwareName, Language, Verdict
 
 __all__ = ["EvaluationRequest", "Judge", "evaluate", "kernel_digest"]
 
-ABOUT_TIME = (Verdict.CLOCK_MISMATCH, Verdict.FASTER_THAN_LIGHT)
-"""Verdicts that a disturbed device could have brought about."""
+ABOUT_TIME = {CheckName.STEADY_WORK, CheckName.CLOCK_AGREES, CheckName.BELOW_LIGHT_SPEED, CheckName.QUIET_DEVICE}
+"""Checks that a disturbed device could have failed."""
 CLOCK_RESOLUTION_US = 0.05
 """A time this close under a bound is not under it: marks are seen no more sharply than this."""
 
@@ -377,7 +377,7 @@ class _Evaluation:
         )
         failing = next((w for w in self.workloads if w.verdict is not Verdict.PASSED), None)
         # A wrong answer is wrong on a disturbed device too; a time is not.
-        if stamp.disturbances and self.workloads and (failing is None or failing.verdict in ABOUT_TIME):
+        if stamp.disturbances and self.workloads and (failing is None or _failed(failing) <= ABOUT_TIME):
             self.findings.fail(CheckName.QUIET_DEVICE, "; ".join(stamp.disturbances))
         verdict, message = self.findings.verdict(), self.findings.message()
         if verdict is Verdict.PASSED and failing is not None:
@@ -402,6 +402,10 @@ def _chosen(request: EvaluationRequest) -> list[tuple[Workload, bool]]:
     if request.heldout:
         chosen += [(w, True) for w in problem.heldout_for(request.hardware)]
     return [(w, heldout) for w, heldout in chosen if w.uuid not in absent]
+
+
+def _failed(workload: WorkloadResult) -> set[CheckName]:
+    return {check.name for check in workload.checks if check.status is CheckStatus.FAIL}
 
 
 def _thin(values: list[float], keep: int = 32) -> list[float]:

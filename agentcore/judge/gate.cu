@@ -163,6 +163,15 @@ extern "C" __global__ void __launch_bounds__(KY_BLOCK, 2)
     __syncthreads();
 }
 
+// Copies for the judge, so that writing inputs and clearing the cache of them are work of one channel, which the device
+// does in one turn: a copy by the driver may be another channel's, and between two turns there is room for a third.
+extern "C" __global__ void ky_copy(unsigned char* to, const unsigned char* from, u64 bytes) {
+    const u64 first = blockIdx.x * (u64)blockDim.x + threadIdx.x, stride = (u64)gridDim.x * blockDim.x;
+    const u64 rest = ((u64)to | (u64)from) % 16 ? 0 : bytes / 16 * 16;
+    for (u64 i = first; i < rest / 16; i += stride) ((uint4*)to)[i] = ((const uint4*)from)[i];
+    for (u64 i = rest + first; i < bytes; i += stride) to[i] = from[i];
+}
+
 // The keyed sum alone, for the judge to check what ky_clear said.
 extern "C" __global__ void __launch_bounds__(KY_BLOCK, 2)
     ky_sum(const uint4* region, u64 count, u64 key, u32* result) {

@@ -7,6 +7,7 @@ import re
 import subprocess
 from pathlib import Path
 
+from agentcore.judge.cuda_copies import Copier
 from agentcore.judge.cuda_target import GATE_SOURCE
 from agentcore.judge.runner.driver import Driver
 
@@ -37,6 +38,12 @@ def _imitation() -> str:
     plain, policies = policy.subn("", kernel[0].replace("passing_by(region + i, drop)", "__ldcg(region + i)"))
     assert policies == 1
     return hold[0] + "\n" + plain
+
+
+def copier_of(root: Path) -> Copier:
+    """The judge's copier over the fake."""
+    driver = driver_of(root)
+    return Copier(driver, driver.functions((root / "gate.cubin").read_bytes(), ("ky_copy",))["ky_copy"])
 
 
 def driver_of(root: Path) -> Driver:

@@ -10,16 +10,17 @@ import torch
 
 from agentcore.judge import cuda_copies
 from agentcore.judge.cuda_copies import Copier, StillCopying
-from tests.judge.fake_libcuda import driver_of
+from tests.judge.fake_libcuda import copier_of
 
 
 @pytest.fixture
 def copier(fake_libcuda: Path) -> Copier:
-    return Copier(driver_of(fake_libcuda))
+    return copier_of(fake_libcuda)
 
 
 def test_bytes_arrive_there_and_back(copier: Copier) -> None:
     sources = [torch.randint(0, 256, (n,), dtype=torch.uint8) for n in (1, 4096, 70_001)]
+    sources.append(sources[2][1:70_000])  # aligned to nothing
     to = [torch.zeros_like(source) for source in sources]
     copier.copy(list(zip(to, sources, strict=True)))
     copier.wait()
@@ -50,9 +51,9 @@ def test_a_device_that_keeps_no_lines_is_none_the_worse(copier: Copier, monkeypa
 
 def test_a_wait_says_what_it_waited_for(copier: Copier, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cuda_copies, "WAIT_S", 0.02)
-    monkeypatch.setenv("FAKE_PLAIN_US", "200000")
+    monkeypatch.setenv("FAKE_HOST_US", "200000")
     to, source = torch.zeros(64, dtype=torch.uint8), torch.ones(64, dtype=torch.uint8)
-    copier.copy([(to, source)])
+    copier.fetch(to, source)
     begun = time.monotonic()
     with pytest.raises(StillCopying, match=r"copies of 64 bytes did not finish within 0\.02 s"):
         copier.wait()

@@ -22,7 +22,6 @@ import pytest
 
 from agentcore.judge import cuda_batches, cuda_region, cuda_runner, cuda_target, gaps
 from agentcore.judge.cuda_batches import BatchTimes
-from agentcore.judge.cuda_copies import Copier
 from agentcore.judge.cuda_region import FlushRegion
 from agentcore.judge.cuda_runner import CudaRunner
 from agentcore.judge.cuda_target import GATE_SOURCE, Calibration, CudaTarget
@@ -35,7 +34,7 @@ from agentcore.problems.tensors import InputFactory
 from agentcore.sandbox import Sandbox
 from agentcore.vocabulary import CheckName, CheckStatus, HardwareName, Language
 from tests.judge.conftest import DOUBLE, workload, write_problem
-from tests.judge.fake_libcuda import FAKE, driver_of
+from tests.judge.fake_libcuda import FAKE, copier_of, driver_of
 
 REGION_BYTES, GRID = 1 << 16, 2
 CALIBRATED: dict[str, Calibration] = {}
@@ -142,7 +141,7 @@ class HostTarget(CudaTarget):
 
     def __init__(self, fake_libcuda: Path) -> None:
         self.hardware, self.index, self.gate = HardwareName.H200, 0, fake_libcuda / "gate.cubin"
-        self.copier = Copier(driver_of(fake_libcuda))
+        self.copier = copier_of(fake_libcuda)
         self.region = cast(Any, Region())
         self._calibrations, self._page = CALIBRATED, None
         self.telemetry = cast(Any, SimpleNamespace(start=lambda: None))

@@ -72,7 +72,7 @@ def test_the_first_call_of_every_pair_counts_and_follows_a_flush() -> None:
     ("where", "words"),
     [({"late": 8.0}, "after a gate opens"), ({"hidden": 3.5}, "late after an end mark"),
      ({"late": -20.0}, "tampered"), ({"moved": 3.0}, "moved there"), ({"behind": 4.0}, "hidden behind its end"),
-     ({"clearing": 40.0}, "clearing the cache of new inputs"), ({"returning": 70.0}, "came back"),
+     ({"clearing": 40.0}, "clearing the cache of new inputs"), ({"returning": 90.0}, "came back"),
      ({"hidden": -4.0}, "forged"), ({"behind": -1.5}, "forged"), ({"drift": 2.0}, "forged")],
     ids=["late", "hidden", "shrunken", "moved", "behind", "clearing", "back", "marks inside", "marks behind", "stamps"],
 )

@@ -9,11 +9,13 @@ import sys
 import time
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from agentcore.judge import telemetry
 from agentcore.judge.evaluate import EvaluationRequest, Judge
+from agentcore.judge.measurement import Measurement, Verifier
 from agentcore.judge.result import EnvironmentStamp
 from agentcore.problems import load_problem
 from agentcore.vocabulary import CheckName, HardwareName, Language, Verdict
@@ -111,6 +113,27 @@ def test_a_disturbed_measurement_is_an_infra_error_and_a_wrong_answer_stays_wron
     assert wrong.verdict is Verdict.INCORRECT, wrong.message
     broken = bench.judge.evaluate(request(bench, "return nothing;"))
     assert broken.verdict is Verdict.COMPILE_ERROR
+
+
+@pytest.mark.parametrize(
+    ("check", "verdict"),
+    [(CheckName.STEADY_WORK, Verdict.INFRA_ERROR), (CheckName.GUARDS_INTACT, Verdict.REWARD_HACK)],
+    ids=lambda value: value.value,
+)
+def test_what_a_disturbance_can_have_brought_about_is_held_against_nobody(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, check: CheckName, verdict: Verdict
+) -> None:
+    finished = Verifier.check_all
+
+    def failing_too(verifier: Verifier, measurement: Measurement, *given: Any) -> bool:
+        measurement.findings.fail(check, "as if")
+        return finished(verifier, measurement, *given)
+
+    monkeypatch.setattr(Verifier, "check_all", failing_too)
+    alone = bench.judge.evaluate(request(bench, DOUBLE_KERNEL))
+    assert alone.verdict is Verdict.REWARD_HACK, alone.message
+    disturbed(bench.judge, monkeypatch)
+    assert bench.judge.evaluate(request(bench, DOUBLE_KERNEL)).verdict is verdict
 
 
 def request(bench: Bench, body: str) -> EvaluationRequest:

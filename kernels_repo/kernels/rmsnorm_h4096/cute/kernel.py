@@ -23,8 +23,10 @@ def rmsnorm(x: cute.Tensor, weight: cute.Tensor, y: cute.Tensor):
     square_sum = (values * values).reduce(cute.ReductionOp.ADD, 0.0, reduction_profile=0)
     parts = cutlass.utils.SmemAllocator().allocate_tensor(cutlass.Float32, cute.make_layout(WARPS))
     of_warp = cute.arch.warp_reduction_sum(square_sum)
+    # Asked of the whole warp: its number comes by a shuffle, which would wait for ever for lanes that are elsewhere.
+    warp = cute.arch.warp_idx()
     if cute.arch.lane_idx() == 0:
-        parts[cute.arch.warp_idx()] = of_warp
+        parts[warp] = of_warp
     cute.arch.sync_threads()
     total = parts.load().reduce(cute.ReductionOp.ADD, 0.0, reduction_profile=0)
     inverse_rms = cute.math.rsqrt(total / HIDDEN + EPSILON)
