@@ -38,7 +38,7 @@ class Repeatability:
     unit_share: float
 
 
-_GPU = Repeatability(offset_us=0.12, share=0.004, unit_share=0.025)
+_GPU = Repeatability(offset_us=0.12, share=0.006, unit_share=0.025)
 _CPU = Repeatability(offset_us=1.5, share=0.05, unit_share=0.125)
 
 QUIET_SHARE = 0.05

@@ -57,8 +57,8 @@ def test_the_interval_is_that_of_the_formula() -> None:
     found = compare(measured(100, spread=0.01), measured(100, spread=0.01))
     assert found.low is not None and found.high is not None
     half = (run**2 + 2 * 0.01**2) ** 0.5
-    assert found.low == pytest.approx(1 - half, abs=3e-4)
-    assert found.high == pytest.approx(1 + half, abs=3e-4)
+    assert found.low == pytest.approx(1 - half, abs=5e-4)
+    assert found.high == pytest.approx(1 + half, abs=5e-4)
 
 
 def test_the_offset_between_runs_hides_a_third_of_a_microsecond_of_a_short_kernel_and_nothing_of_a_long_one() -> None:
@@ -71,7 +71,7 @@ def test_many_workloads_average_the_noise_within_a_run_but_not_that_between_runs
     many = compare(measured(*[1000] * 25, spread=0.05), measured(*[1000] * 25, spread=0.05))
     exact = compare(measured(*[1000] * 25, spread=0.0), measured(*[1000] * 25, spread=0.0))
     assert one.high and many.high and exact.high
-    assert one.high > 1.06 and 1.015 < many.high < 1.025
+    assert one.high > 1.06 and 1.015 < many.high < 1.03
     assert exact.high > 1.01  # what the two runs share
 
 
@@ -161,14 +161,18 @@ def test_a_busy_host_may_have_made_a_short_call_look_three_times_as_long_but_nev
     assert run_limits(stamp("cpu"), [40])[0] > run_limits(quiet, [40])[0]
 
 
+def within_us(latency_us: float) -> float:
+    return max(0.01 * latency_us, 0.3)
+
+
 def repetitions(hardware: str) -> Iterator[list[Measured]]:
     """Per kernel of the record of repeatability, one measurement per repetition."""
     stored = json.loads((DATA / hardware / "repeatability.json").read_text())
     kernels: dict[str, dict[str, dict[str, list[float]]]] = {}
     for name, record in stored.get("kernels", stored).items():
-        # The H200's record has no intervals; the judge stops at ± 0.5 % or ± 0.15 µs.
+        # The H200's record has no intervals; those of the kernels judged beside it are of about ± 1 % or ± 0.3 µs.
         if isinstance(record, list):
-            half = [max(0.005 * t, 0.05) for t in record]
+            half = [within_us(t) for t in record]
             record = {
                 "latency_us": record, "latency_low_us": [t - h for t, h in zip(record, half, strict=True)],
                 "latency_high_us": [t + h for t, h in zip(record, half, strict=True)],
@@ -191,7 +195,7 @@ def turns() -> list[Measured]:
     assert record.comparison is not None
     return [
         Measured("passed", record.problem, "", "cuda", stamp(), {
-            uuid: Latency(t, t - max(0.005 * t, 0.05), t + max(0.005 * t, 0.05)) for uuid, t in times.items()
+            uuid: Latency(t, t - within_us(t), t + within_us(t)) for uuid, t in times.items()
         })
         for one in record.comparison.rounds for times in (one.old_us, one.new_us)
     ]
@@ -234,11 +238,11 @@ def test_and_the_noise_is_not_so_wide_that_nothing_counts(hardware: str, long_us
 
 
 def test_the_stored_records_of_an_h200_say_how_each_kernel_stands_to_its_baseline() -> None:
-    files = sorted((DATA / "h200" / "baselines").glob("*.json"))
+    files = sorted((DATA / "h200" / "kernels").glob("*.json"))
     assert files
     for file in files:
-        kernel = EvaluationResult.model_validate_json((DATA / "h200" / "kernels" / file.name).read_bytes())
-        baseline = EvaluationResult.model_validate_json(file.read_bytes())
+        kernel = EvaluationResult.model_validate_json(file.read_bytes())
+        baseline = EvaluationResult.model_validate_json((DATA / "h200" / "baselines" / file.name).read_bytes())
         found = compare(Measured.of(kernel), Measured.of(baseline))
         assert found.change is not Change.INCOMPARABLE, found.reasons
         assert len(found.workloads) == sum(not w.heldout for w in kernel.workloads)
