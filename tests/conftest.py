@@ -28,15 +28,17 @@ QUIET = (
     "judge",
     "portal/evaluations/test_failures.py",
     "portal/evaluations/test_real_comparison.py",
-    "quickstart",
 )
-"""What runs the judge for real, or measures this machine: a second busy test would show in its figures."""
+"""What measures this machine or compares times, waits for a device in a short time, or wants to have it alone."""
 LOUD = tuple(f"judge/test_{name}.py" for name in (
-    "buffers", "channel", "compare", "compare_cli", "compile_only", "correctness", "cuda_content", "findings", "gaps",
-    "kernel_language", "kernel_names", "layout", "rendering", "statistics",
+    "buffers", "channel", "compare", "compare_cli", "compile_only", "correctness", "cuda_content", "cuda_target",
+    "device_page", "evaluate", "findings", "first_call", "gaps", "gpu", "gpu_failures", "host_calls", "host_serve",
+    "kernel_language", "kernel_names", "layout", "rendering", "runner_kernel", "session", "statistics", "verdicts",
 ))
-"""What of these directories judges nothing."""
+"""What of these directories judges nothing, or asks only for what does not depend on time: a test in there that has a
+kernel judged while others run asks again where the judge finds its device disturbed."""
 LONGEST = (
+    "quickstart/test_quickstart.py",
     "hacks/test_by_answer.py",
     "suite/test_cuda_builds.py",
     "hacks/test_cuda_compiles.py",
@@ -124,7 +126,7 @@ class _Distribution:
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> Generator[None, object, object]:
     for item in items:
-        if is_quiet(item.path.relative_to(ROOT).as_posix()) or "cpu_judge" in getattr(item, "fixturenames", ()):
+        if is_quiet(item.path.relative_to(ROOT).as_posix()):
             item.add_marker(pytest.mark.quiet)
     result = yield
     # After pytest-django, which puts tests with a database first, quiet ones too: whichever worker came to those would

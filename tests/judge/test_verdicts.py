@@ -9,9 +9,8 @@ from collections.abc import Callable
 import pytest
 
 from agentcore.build.frameworks import FrameworkMissing
-from agentcore.build.header import parameters
 from agentcore.judge.heldout import without_shape
-from agentcore.judge.result import Check, EvaluationResult, HostLoad, WorkloadResult
+from agentcore.judge.result import Check, EvaluationResult, WorkloadResult
 from agentcore.judge.session import LOG_BYTES
 from agentcore.vocabulary import CheckName, CheckStatus, Language, Verdict
 from tests.judge.conftest import (
@@ -266,47 +265,3 @@ def test_what_failed_on_a_busy_machine_has_failed(
     result = bench.judge_kernel(body)
     assert result.verdict is verdict, result.message
     assert check in failing(result) and CheckName.STEADY_WORK not in failing(result)
-
-
-STUMBLES = """
-#include "problem.h"
-#include <linux/futex.h>
-#include <pthread.h>
-#include <sched.h>
-#include <sys/syscall.h>
-#include <unistd.h>
-static volatile int awake = 0;
-static void *other(void *) {
-    for (;;) {
-        syscall(SYS_futex, &awake, FUTEX_WAIT, 0, 0, 0, 0);
-        for (volatile int i = 0; awake && i < 20000; i = i + 1) {}
-        awake = 0;
-    }
-}
-extern "C" int kernel_launch(DECLARED) {
-    static int calls = 0;
-    static pthread_t thread;
-    if (calls++ == 0) pthread_create(&thread, 0, other, 0);
-    const bool slow = calls % 2;
-    for (int r = 0; r < (slow ? 90 : 15); ++r) {
-        for (int64_t i = 0; i < n; ++i) y[i] = 2 * x[i];
-        asm volatile("" ::"r"(y) : "memory");
-    }
-    if (slow) {
-        awake = 1;
-        syscall(SYS_futex, &awake, FUTEX_WAKE, 1, 0, 0, 0);
-        for (int i = 0; i < 50 && awake; ++i) sched_yield();
-    }
-    return 0;
-}
-"""
-
-
-def test_a_kernel_does_not_choose_which_calls_count(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It gives its core away after every slow call, which looks like a preemption, on a host where nobody else is."""
-    quiet = HostLoad(others_share=0.0, steal_share=0.0)
-    monkeypatch.setattr("agentcore.judge.host_load.HostLoadWatch.stop", lambda watch: quiet)
-    problem = bench.problem(workloads=[workload(axes={"n": 65536})])
-    declared = ", ".join(p.declaration for p in parameters(problem.definition, Language.CPP))
-    samples = bench.judge_kernel(STUMBLES.replace("DECLARED", declared), problem).workloads[0].samples_us
-    assert sum(us > 2 * min(samples) for us in samples) >= 2, samples
