@@ -111,21 +111,29 @@ def test_a_judge_that_is_killed_has_its_row_judged_again(machine: Worker) -> Non
 def test_a_judge_that_never_answers_is_ended_and_its_row_is_not_lost(machine: Worker, settings) -> None:
     pushed(honest=KERNEL)
     assert judged(machine)["honest"].verdict == "passed"  # from here on the judge is up
-    settings.EVALUATION_DEADLINE_S = 10
     settings.EVALUATION_MAX_CLAIMS = 1
-    pushed(first=calling("usleep(1500000);"))
     stopped: list[int] = []
+    for deadline_s in (4, 10, 20, 40):  # a busy machine gets no further by the first than to the build
+        settings.EVALUATION_DEADLINE_S = deadline_s
+        pushed(**{f"first{deadline_s}": calling("usleep(1500000);") + f"// {deadline_s}\n"})
+        ended = threading.Event()
 
-    def stop() -> None:
-        if wait_until(lambda: judge_pid(machine) and candidates_of(judge_pid(machine)), 100):
-            stopped.append(judge_pid(machine))
-            os.kill(stopped[0], signal.SIGSTOP)
+        def stop(ended: threading.Event = ended) -> None:
+            running = wait_until(
+                lambda: ended.is_set() or (judge_pid(machine) and candidates_of(judge_pid(machine))), 100
+            )
+            if running and not ended.is_set():
+                stopped.append(judge_pid(machine))
+                os.kill(stopped[0], signal.SIGSTOP)
 
-    stopper = threading.Thread(target=stop)
-    stopper.start()
-    machine.run(budget_s=100)
-    stopper.join()
-    row = Evaluation.objects.get(attempt__slug="first")
+        stopper = threading.Thread(target=stop)
+        stopper.start()
+        machine.run(budget_s=100)
+        ended.set()
+        stopper.join()
+        if stopped:
+            break
+    row = Evaluation.objects.get(attempt__slug=f"first{deadline_s}")
     assert stopped and (row.state, row.verdict) == ("done", "infra_error")
     assert "deadline" in row.message and not Path(f"/proc/{stopped[0]}").exists()
     settings.EVALUATION_DEADLINE_S, settings.EVALUATION_MAX_CLAIMS = 200, 3
