@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from agentcore.bounds.cpu import CalibrationError, calibrate_cpu, default_cache_dir
+from agentcore.importing import kept_for_good
 from agentcore.problems.loading import find_problems, load_problem
 from agentcore.vocabulary import HardwareName
 
@@ -53,8 +54,9 @@ def _calibrate(arguments: argparse.Namespace) -> int:
 
 
 def _bounds(arguments: argparse.Namespace) -> int:
-    from agentcore.bounds.bound import BoundUnavailable, bound
-    from agentcore.problems.tensors import InputFactory
+    with kept_for_good():
+        from agentcore.bounds.bound import BoundUnavailable, bound
+        from agentcore.problems.tensors import InputFactory
 
     directories = find_problems(arguments.path)
     if not directories:

@@ -24,12 +24,15 @@ def main(directory: str, asked: str) -> None:
 
 
 def _answer(directory: Path, asked: dict[str, Any], answer: Any) -> None:
-    from agentcore.bounds.bound import BoundUnavailable, bound_from_work
-    from agentcore.bounds.count import count
-    from agentcore.bounds.cpu import CpuRates
-    from agentcore.problems.loading import load_problem
-    from agentcore.problems.tensors import InputFactory
-    from agentcore.vocabulary import HardwareName
+    from agentcore.importing import kept_for_good
+
+    with kept_for_good():
+        from agentcore.bounds.bound import BoundUnavailable, bound_from_work
+        from agentcore.bounds.count import count
+        from agentcore.bounds.cpu import CpuRates
+        from agentcore.problems.loading import load_problem
+        from agentcore.problems.tensors import InputFactory
+        from agentcore.vocabulary import HardwareName
 
     problem = load_problem(directory)
     factory = InputFactory(problem, "cpu")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from pydantic import ValidationError
 
-from agentcore.judge.importing import kept_for_good
+from agentcore.importing import kept_for_good
 from agentcore.judge.result import EvaluationResult
 from agentcore.problems import DocumentError
 from agentcore.vocabulary import HardwareName, Language

@@ -18,7 +18,7 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
 
-from agentcore.judge.importing import kept_for_good
+from agentcore.importing import kept_for_good
 from agentcore.judge.request import EvaluationRequest
 from agentcore.judge.result import EvaluationResult
 from agentcore.vocabulary import HardwareName, Language

@@ -22,10 +22,13 @@ def main(directory: str) -> None:
 
 
 def _tried(directory: Path) -> Iterator[str]:
-    import torch
+    from agentcore.importing import kept_for_good
 
-    from agentcore.problems.loading import load_problem
-    from agentcore.problems.tensors import InputFactory
+    with kept_for_good():
+        import torch
+
+        from agentcore.problems.loading import load_problem
+        from agentcore.problems.tensors import InputFactory
 
     try:
         problem = load_problem(directory)

@@ -7,7 +7,7 @@ import json
 import sys
 from pathlib import Path
 
-from agentcore.judge.importing import kept_for_good
+from agentcore.importing import kept_for_good
 from agentcore.vocabulary import HardwareName
 
 

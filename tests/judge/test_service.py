@@ -62,7 +62,7 @@ def service(cache_dir: Path, sandbox: Sandbox, tmp_path_factory: pytest.TempPath
             yield made
 
 
-def judged(service: JudgeService, problem_dir: Path, kernel: Path, deadline_s: float = 60, **more: object) -> Verdict:
+def judged(service: JudgeService, problem_dir: Path, kernel: Path, deadline_s: float = 200, **more: object) -> Verdict:
     for _ in range(3):
         result = service.evaluate(
             problem_dir, kernel, Language.CPP, deadline_s=deadline_s, options=QUICK, **more,  # type: ignore[arg-type]
@@ -119,22 +119,27 @@ def test_a_problem_that_cannot_be_loaded_is_a_failure_that_the_judge_survives(
 def test_a_deadline_kills_the_judge_and_its_candidate_and_the_next_evaluation_works(
     service: JudgeService, problem_dir: Path, kernels: dict[str, Path]
 ) -> None:
-    judged(service, problem_dir, kernels["good"])
-    pid = service.pid
-    assert pid is not None
     seen: set[int] = set()
+    for deadline_s in (4, 10, 20, 40):  # where others have the device, the first may pass before it is this one's turn
+        judged(service, problem_dir, kernels["good"])
+        pid = service.pid
+        assert pid is not None
+        ended = threading.Event()
 
-    def watch() -> None:
-        wait_until(lambda: bool(candidates_of(pid)))
-        seen.update(below(pid))
+        def watch(pid: int = pid, ended: threading.Event = ended) -> None:
+            if wait_until(lambda: ended.is_set() or candidates_of(pid), 100) and not ended.is_set():
+                seen.update(below(pid))
 
-    watcher = threading.Thread(target=watch)
-    watcher.start()
-    begun = time.monotonic()
-    with pytest.raises(JudgeTimeout):
-        service.evaluate(problem_dir, kernels["hang"], Language.CPP, deadline_s=4)
-    assert time.monotonic() - begun < 8
-    watcher.join()
+        watcher = threading.Thread(target=watch)
+        watcher.start()
+        begun = time.monotonic()
+        with pytest.raises(JudgeTimeout):
+            service.evaluate(problem_dir, kernels["hang"], Language.CPP, deadline_s=deadline_s)
+        assert time.monotonic() - begun < deadline_s + 4
+        ended.set()
+        watcher.join()
+        if seen:
+            break
     assert seen and wait_until(lambda: not any(Path(f"/proc/{p}").exists() for p in seen | {pid}))
     assert judged(service, problem_dir, kernels["good"]) is Verdict.PASSED
 
@@ -147,7 +152,7 @@ def test_a_judge_killed_in_the_middle_is_reported_and_the_next_evaluation_works(
     assert pid is not None
 
     def kill() -> None:
-        wait_until(lambda: bool(candidates_of(pid)))
+        wait_until(lambda: bool(candidates_of(pid)), 100)
         seen.update(below(pid))
         os.kill(pid, signal.SIGKILL)
 
@@ -155,7 +160,7 @@ def test_a_judge_killed_in_the_middle_is_reported_and_the_next_evaluation_works(
     killer = threading.Thread(target=kill)
     killer.start()
     with pytest.raises(JudgeDied, match=r"judge\.log"):
-        service.evaluate(problem_dir, kernels["hang"], Language.CPP, deadline_s=60)
+        service.evaluate(problem_dir, kernels["hang"], Language.CPP, deadline_s=200)
     killer.join()
     assert seen and wait_until(lambda: not any(Path(f"/proc/{p}").exists() for p in seen))
     assert judged(service, problem_dir, kernels["good"]) is Verdict.PASSED and service.pid != pid
@@ -179,10 +184,10 @@ from agentcore.vocabulary import HardwareName, Language
 problem, good, bad, cache = map(Path, sys.argv[1:])
 assert not [name for name in ("torch", "django", "numpy") if name in sys.modules], "imported before"
 service = JudgeService(HardwareName.CPU, cache)
-result = service.evaluate(problem, good, Language.CPP, deadline_s=100, options={"quick": True})
+result = service.evaluate(problem, good, Language.CPP, deadline_s=200, options={"quick": True})
 assert "torch" not in sys.modules and "django" not in sys.modules
 print(result.schema_version, service.pid, flush=True)
-service.evaluate(problem, bad, Language.CPP, deadline_s=100)
+service.evaluate(problem, bad, Language.CPP, deadline_s=200)
 """
 
 
@@ -196,7 +201,7 @@ def test_a_worker_needs_no_torch_and_its_sudden_death_takes_judge_and_candidate_
     try:
         assert worker.stdout is not None
         version, pid = worker.stdout.readline().split()
-        assert version == "1" and wait_until(lambda: bool(candidates_of(int(pid))))
+        assert version == "1" and wait_until(lambda: bool(candidates_of(int(pid))), 100)
         everybody = below(worker.pid)
         assert int(pid) in everybody
         worker.kill()
