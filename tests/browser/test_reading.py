@@ -27,12 +27,13 @@ def test_without_javascript_everything_can_be_read_and_filtered(open_page, shown
     page.locator("#workload-latency-twin summary").click()
     assert page.locator("#workload-latency-twin tbody tr").first.is_visible()
     page.get_by_role("link", name="Attempts", exact=True).click()
+    page.wait_for_url("**/attempts/")  # a click returns before the page is there that it leads to
     page.get_by_label("verdict").select_option("passed")
     page.get_by_role("button", name="Filter").click()
-    assert "verdict=passed" in page.url
+    page.wait_for_url("**verdict=passed**")
     assert page.locator("#table-attempts tbody tr").count() > 0
     page.locator("#table-attempts thead").get_by_role("link", name="speedup").click()
-    assert "sort=-speedup" in page.url
+    page.wait_for_url("**sort=-speedup**")
     assert "verdict=passed" in page.url
 
 

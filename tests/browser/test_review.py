@@ -27,15 +27,17 @@ def test_an_engineer_logs_in_reviews_merges_and_the_solution_can_be_cloned(
     assert "not approved" in page.locator("#obstacles").text_content()
     page.get_by_label("Comment").fill("Reads well; the tail is handled.")
     page.get_by_role("button", name="Approve").click()
-    assert "Approved." in page.locator(".messages").text_content()
-    assert page.locator(".reviews").get_by_text("Reads well; the tail is handled.").is_visible()
+    # A click returns before the page is there that it leads to.
+    page.locator(".messages").get_by_text("Approved.").wait_for()
+    page.locator(".reviews").get_by_text("Reads well; the tail is handled.").wait_for()
 
     merge = page.get_by_role("button", name="Merge into solutions")
     assert merge.is_enabled()
     merge.click()
-    assert "Merged as" in page.locator(".messages").text_content()
+    page.locator(".messages").get_by_text("Merged as").wait_for()
 
     page.get_by_role("link", name="Solutions", exact=True).click()
+    page.wait_for_url("**/solutions/")
     assert page.locator("#table-solutions tbody tr").count() == 1
     directory = f"solutions/{best.attempt.problem.name}/cpp-cpu"
 
@@ -47,7 +49,7 @@ def test_an_engineer_logs_in_reviews_merges_and_the_solution_can_be_cloned(
     assert json.loads((clone / directory / "solution.json").read_text())["commit"] == best.attempt.commit
 
     page.get_by_role("button", name="Log out").click()
-    assert page.get_by_role("link", name="Log in", exact=True).is_visible()
+    page.get_by_role("link", name="Log in", exact=True).wait_for()
 
 
 def test_a_wrong_password_is_said_and_changes_nothing(open_page, shown) -> None:
@@ -55,5 +57,5 @@ def test_a_wrong_password_is_said_and_changes_nothing(open_page, shown) -> None:
     page.get_by_label("Username").fill("rosa")
     page.get_by_label("Password").fill("wrong")
     page.get_by_role("main").get_by_role("button", name="Log in").click()
-    assert page.get_by_role("alert").is_visible()
+    page.get_by_role("alert").wait_for()
     assert page.get_by_role("button", name="Log out").count() == 0
