@@ -26,13 +26,14 @@ QUIET = (
     "bounds/test_rates.py",
     "hacks/test_hacks.py",
     "judge",
+    "portal/evaluations/test_failures.py",
     "portal/evaluations/test_real_comparison.py",
 )
 """What measures this machine or compares times, loads it on purpose, or wants to have the device alone."""
 LOUD = tuple(f"judge/test_{name}.py" for name in (
-    "baselines", "buffers", "channel", "cli", "compare", "compare_cli", "compile_only", "correctness", "cuda_content",
+    "buffers", "channel", "compare", "compare_cli", "compile_only", "correctness", "cuda_content",
     "cuda_target", "device_page", "evaluate", "findings", "first_call", "gaps", "gpu", "gpu_failures", "host_calls",
-    "host_serve", "kernel_language", "kernel_names", "layout", "rendering", "runner_kernel", "service", "session",
+    "host_serve", "kernel_language", "kernel_names", "layout", "rendering", "runner_kernel", "session",
     "statistics", "verdicts",
 ))
 """What of these directories judges nothing, or asks only for what does not depend on time: a test in there that has a
@@ -50,10 +51,7 @@ LONGEST = (
     "portal/attempts/test_reindex.py",
     "official/test_extension.py",
     "portal/evaluations/test_queue_processes.py",
-    "portal/evaluations/test_failures.py",
     "hacks/test_selftest.py",
-    "judge/test_service.py",
-    "judge/test_baselines.py",
     "portal/evaluations/test_hosts.py",
     "portal/evaluations/test_cluster.py",
     "protocol/test_yard.py",
