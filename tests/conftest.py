@@ -26,6 +26,7 @@ QUIET = (
     "bounds/test_rates.py",
     "hacks/test_hacks.py",
     "judge",
+    "official/test_judging.py",
     "portal/evaluations/test_failures.py",
     "portal/evaluations/test_real_comparison.py",
 )
@@ -47,7 +48,6 @@ LONGEST = (
     "agents/test_tuner.py",
     "sanitizer/test_host.py",
     "sanitizer/test_suite.py",
-    "official/test_judging.py",
     "portal/attempts/test_reindex.py",
     "official/test_extension.py",
     "portal/evaluations/test_queue_processes.py",
