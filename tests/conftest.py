@@ -29,6 +29,7 @@ QUIET = (
     "official/test_judging.py",
     "portal/evaluations/test_failures.py",
     "portal/evaluations/test_real_comparison.py",
+    "quickstart/test_quickstart.py",
 )
 """What measures this machine or compares times, loads it on purpose, or wants to have the device alone."""
 LOUD = tuple(f"judge/test_{name}.py" for name in (
@@ -40,7 +41,6 @@ LOUD = tuple(f"judge/test_{name}.py" for name in (
 """What of these directories judges nothing, or asks only for what does not depend on time: a test in there that has a
 kernel judged while others run asks again where the judge finds its device disturbed."""
 LONGEST = (
-    "quickstart/test_quickstart.py",
     "hacks/test_by_answer.py",
     "suite/test_cuda_builds.py",
     "hacks/test_cuda_compiles.py",
