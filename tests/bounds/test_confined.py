@@ -5,15 +5,13 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 
 from agentcore.bounds.confined import confined_bounds
 from agentcore.problems import load_problem
 from agentcore.sandbox import find_sandbox
 from agentcore.vocabulary import HardwareName
+from tests.problems.stopping import stopped_inside
 
 # Finds the pipe that answers go through, says all of it before anything is counted, and ends.
 _TELLS = """
@@ -75,19 +73,8 @@ def test_a_counting_that_is_stopped_leaves_no_directory_and_one_that_is_killed_l
     }))
     (root / "workload.jsonl").write_text('{"uuid": "w0", "axes": {"n": 8}, "inputs": {}}\n')
 
-    def stopped(number: int) -> int:
-        known = set(temporary.iterdir())
-        environment = os.environ | {"TMPDIR": str(temporary)}
-        owner = subprocess.Popen([sys.executable, "-c", _COUNTS, str(root)], env=environment)
-        # Once it has written the problem for the sandbox it is inside. However long that takes, it comes.
-        while not any((made / "workload.jsonl").exists() for made in {*temporary.iterdir()} - known):
-            assert owner.poll() is None
-            time.sleep(0.02)
-        owner.send_signal(number)
-        return owner.wait()
-
-    assert stopped(signal.SIGKILL) == -signal.SIGKILL
+    assert stopped_inside(_COUNTS, root, temporary, signal.SIGKILL) == -signal.SIGKILL
     (left,) = temporary.glob("kernelyard-bounds-*")
     os.utime(left, (0, 0))
-    assert stopped(signal.SIGTERM) == 128 + signal.SIGTERM
+    assert stopped_inside(_COUNTS, root, temporary, signal.SIGTERM) == 128 + signal.SIGTERM
     assert list(temporary.glob("kernelyard-bounds-*")) == []

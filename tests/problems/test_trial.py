@@ -5,9 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +16,7 @@ from agentcore.problems import load_problem
 from agentcore.problems import trial as trial_module
 from agentcore.problems.trial import Trial, try_reference
 from agentcore.sandbox import Limits, find_sandbox
+from tests.problems.stopping import stopped_inside
 
 SECRET = "/etc/shadow"
 
@@ -173,19 +171,8 @@ def test_a_trial_that_is_stopped_leaves_no_directory_and_one_that_is_killed_leav
     root, temporary = write_problem(sleeps), tmp_path / "tmp"
     temporary.mkdir()
 
-    def stopped(number: int) -> int:
-        known = set(temporary.iterdir())
-        environment = os.environ | {"TMPDIR": str(temporary)}
-        owner = subprocess.Popen([sys.executable, "-c", _TRIES, str(root)], env=environment)
-        # Once it has written the problem for the sandbox it is inside. However long that takes, it comes.
-        while not any((made / "workload.jsonl").exists() for made in {*temporary.iterdir()} - known):
-            assert owner.poll() is None
-            time.sleep(0.02)
-        owner.send_signal(number)
-        return owner.wait()
-
-    assert stopped(signal.SIGKILL) == -signal.SIGKILL
+    assert stopped_inside(_TRIES, root, temporary, signal.SIGKILL) == -signal.SIGKILL
     (left,) = temporary.glob("kernelyard-trial-*")
     os.utime(left, (0, 0))
-    assert stopped(signal.SIGTERM) == 128 + signal.SIGTERM
+    assert stopped_inside(_TRIES, root, temporary, signal.SIGTERM) == 128 + signal.SIGTERM
     assert list(temporary.glob("kernelyard-trial-*")) == []

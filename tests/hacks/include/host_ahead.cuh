@@ -14,7 +14,7 @@
 #include <thread>
 
 #include "batches.cuh"
-#include "rowsum.cuh"
+#include "early.cuh"
 
 namespace host {
 
@@ -22,7 +22,7 @@ constexpr int RING = 1024;           // entries, one for each counted call
 constexpr int BLANK = 0, FIRST = 1;  // entries: never filled, for the first call
 constexpr int ASKED = 5;             // a word of the page; the gate is the first
 constexpr int MOST_ADDERS = 6, CORES_FOR_OTHERS = 3;
-constexpr unsigned NOTHING = ~0u;  // a NaN: neither an input nor a sum
+using early::NOTHING;
 
 struct Job {
     const float* x;
@@ -147,24 +147,6 @@ inline void serve() {
     s.awake = false;
 }
 
-static __global__ void __launch_bounds__(256)
-    collect(const float* x, float* y, int64_t cols, int ahead, const float* answers, unsigned* used) {
-    __shared__ float sum;
-    const int row = static_cast<int>(gridDim.x - 1 - blockIdx.x);  // those without an answer begin first
-    if (row < ahead) {
-        if (threadIdx.x == 0) sum = __ldcg(answers + row);
-        __syncthreads();
-        if (__float_as_uint(sum) != NOTHING) {
-            if (threadIdx.x == 0) {
-                y[row] = sum;
-                used[row] = 1;
-            }
-            return;
-        }
-    }
-    rowsum::write_sum(rowsum::part_in_flight<rowsum::through_l2>(x + row * cols, cols), y + row);
-}
-
 template <typename Word>
 bool make_pinned(Word*& made, size_t count) {
     void* held = nullptr;
@@ -261,7 +243,8 @@ inline int launch(const float* x, float* y, int64_t rows, int64_t cols, int ahea
         s.posted = number + 1;
     }
     const int64_t entry = static_cast<int64_t>(counts ? number : BLANK) * ahead;
-    collect<<<static_cast<unsigned>(rows), 256, 0, stream>>>(x, y, cols, ahead, s.answers + entry, s.used + entry);
+    early::collect<<<static_cast<unsigned>(rows), 256, 0, stream>>>(x, y, cols, ahead, s.answers + entry,
+                                                                    s.used + entry);
     return cudaGetLastError() != cudaSuccess;
 }
 

@@ -14,13 +14,14 @@
 #include <thread>
 
 #include "batches.cuh"
+#include "early.cuh"
 #include "rowsum.cuh"
 
 namespace second {
 
 constexpr int ROWS = 512, AHEAD = ROWS * 3 / 5, RING = 1024, HELD = 10240 / 8, HELD_WORDS = 4;
 constexpr int BLANK = 0, TRIED = 1, FIRST = 2;  // entries of the ring: never filled, for the trial, for the first call
-constexpr unsigned NOTHING = ~0u;
+using early::NOTHING;
 
 template <typename Function>
 Function driver(const char* name) {
@@ -97,24 +98,6 @@ static __global__ void __launch_bounds__(256)
     if (!there) return;
     const float sum = rowsum::block_sum(rowsum::part_in_flight<rowsum::through_l2>(row, cols));
     if (threadIdx.x == 0) sums[blockIdx.x] = sum;
-}
-
-static __global__ void __launch_bounds__(256)
-    collect(const float* x, float* y, int64_t cols, const float* sums, unsigned* used) {
-    __shared__ float sum;
-    const unsigned row = gridDim.x - 1 - blockIdx.x;  // those without an answer begin first, and look for none
-    if (row < AHEAD) {
-        if (threadIdx.x == 0) sum = __ldcg(sums + row);
-        __syncthreads();
-        if (__float_as_uint(sum) != NOTHING) {
-            if (threadIdx.x == 0) {
-                y[row] = sum;
-                used[row] = 1;
-            }
-            return;
-        }
-    }
-    rowsum::write_sum(rowsum::part_in_flight<rowsum::through_l2>(x + row * cols, cols), y + row);
 }
 
 inline bool make_context() {
@@ -273,7 +256,7 @@ int launch(const float* x, float* y, int64_t rows, int64_t cols, cudaStream_t st
         shared.posted = number + 1;
     }
     const int entry = counts ? number : BLANK;
-    collect<<<static_cast<unsigned>(rows), 256, 0, stream>>>(x, y, cols, shared.answers->sums[entry],
+    early::collect<<<static_cast<unsigned>(rows), 256, 0, stream>>>(x, y, cols, AHEAD, shared.answers->sums[entry],
                                                              shared.answers->used[entry]);
     return cudaGetLastError() != cudaSuccess;
 }
