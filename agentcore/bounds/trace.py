@@ -259,8 +259,8 @@ class Trace(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's is u
         if call.name in SHAPED_BY_CONTENT:
             raise DataDependent(f"the shape of {call.name}'s result depends on computed content")
         try:
-            quicker = AS_QUICK.get(call.func) if call.tensors[0].is_floating_point() else None
-            return (quicker or call.func)(*args, **kwargs)
+            quicker = AS_QUICK.get(call.func)
+            return (quicker if quicker and call.tensors[0].is_floating_point() else call.func)(*args, **kwargs)
         except NotImplementedError as error:
             raise DataDependent(f"{call.func} cannot run without content") from error
 

@@ -4,9 +4,8 @@ Copies within one device, and freeing the lines that the L2 was asked to keep, b
 device gives that a turn only when the runner's time slice is over: some 2.4 ms on an H200, whichever way copies are
 asked for. Until then they wait. They must not be left to do either: what is still to be done when calls are timed takes
 the device away from them. So everything is waited for, and then the runner's grid is asked whether it is back
-(``DevicePage.recall``). A kernel does the copies, as another clears the cache of them: both in one turn, so that
-nothing that a second context of the candidate's has ready can come in between. Fetching to the host needs no turn. A
-stream of its own keeps copies apart from whatever kernels ran before.
+(``DevicePage.recall``). A kernel does the copies, as another clears the cache of them, so that one turn is enough for
+both. Fetching to the host needs none. A stream of its own keeps copies apart from whatever kernels ran before.
 """
 
 from __future__ import annotations

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from ctypes import c_ulonglong, c_void_p
 from pathlib import Path
-from typing import Any
 
 import torch
 
@@ -59,23 +58,23 @@ class FlushRegion:
         """What a runner needs to know to map and read it."""
         return {"clear_grid": self.grid, "region_bytes": self.nbytes, "region_size": self.memory.size}
 
-    def read(self, stream: Any) -> None:
+    def read(self, stream: int) -> None:
         """Begin to read all of it, behind what ``stream`` has to do: nothing else stays in the cache.
 
         In the judge's own context, where no runner's hints and access policies govern what is kept.
         """
-        parameters, _alive = packed(
-            c_void_p(self.memory.address), c_ulonglong(self.nbytes // 16), c_ulonglong(0), c_void_p(self._sink)
-        )
-        self.driver.launch(self._sum, self.grid, BLOCK, stream, parameters)
+        self._begin_sum(0, self._sink, stream)
 
     def sums(self, keys: Sequence[int]) -> list[int]:
         """What a pass under each key must say. Waits for the device."""
         found = torch.zeros(len(keys), dtype=torch.int32, device=self.device)
         for index, key in enumerate(keys):
-            parameters, _alive = packed(
-                c_void_p(self.memory.address), c_ulonglong(self.nbytes // 16), c_ulonglong(key),
-                c_void_p(found.data_ptr() + 4 * index),
-            )
-            self.driver.launch(self._sum, self.grid, BLOCK, 0, parameters)
+            self._begin_sum(key, found.data_ptr() + 4 * index, 0)
         return [value & 0xFFFFFFFF for value in found.tolist()]
+
+    def _begin_sum(self, key: int, address: int, stream: int) -> None:
+        """Begin a pass under ``key`` whose sum is added to the word at ``address``."""
+        parameters, _alive = packed(
+            c_void_p(self.memory.address), c_ulonglong(self.nbytes // 16), c_ulonglong(key), c_void_p(address)
+        )
+        self.driver.launch(self._sum, self.grid, BLOCK, stream, parameters)

@@ -169,11 +169,8 @@ class CudaTarget:
     def session(self, sandbox: Sandbox, page: DevicePage) -> RunnerSession:
         """A runner without a candidate that has made its context and mapped the page."""
         session = self._runner(sandbox, "none", None, None)
-        try:
+        with closed_on_failure(session):
             self.greet(session, page)
-        except BaseException:
-            session.close()
-            raise
         return session
 
     def prepare(self, sandbox: Sandbox, language: Language, artifact: Path, effort: Effort) -> RunnerSession:
@@ -181,12 +178,8 @@ class CudaTarget:
         the device can be another's meanwhile. Raises RunnerFailure.
         """
         session = self._runner(sandbox, language.value, artifact, effort.memory_bytes)
-        try:
-            with not_the_candidates(session):
-                session.request({"op": "prepare", "language": language.value}, "prepared", timeout_s=PREPARE_S)
-        except BaseException:
-            session.close()
-            raise
+        with closed_on_failure(session), not_the_candidates(session):
+            session.request({"op": "prepare", "language": language.value}, "prepared", timeout_s=PREPARE_S)
         return session
 
     def greet(self, session: RunnerSession, page: DevicePage) -> None:
@@ -253,6 +246,16 @@ class CudaTarget:
             self.finish_writing()
             best = min(best, (time.perf_counter_ns() - begun) / 1e3)
         return best
+
+
+@contextlib.contextmanager
+def closed_on_failure(session: RunnerSession) -> Iterator[None]:
+    """Whatever is raised inside, nothing of the runner is left."""
+    try:
+        yield
+    except BaseException:
+        session.close()
+        raise
 
 
 @contextlib.contextmanager

@@ -49,13 +49,13 @@ class DevicePage:
 
     def arrived(self, call: int, token: int, timeout_s: float) -> int | None:
         """When every block of the grid before ``call`` was on its multiprocessor (ns); None if not in time."""
-        return self._appears(self._held + pages.HELD_WORDS * call, token, timeout_s)
+        return self._appears(self._held_of(call), token, timeout_s)
 
     def recall(self, call: int, token: int, timeout_s: float) -> int | None:
         """Ask the grid before ``call``, which has arrived, whether it is on the device: once. When it was (ns); None if
         not in time.
         """
-        at = self._held + pages.HELD_WORDS * call
+        at = self._held_of(call)
         self._words[at] = 0
         self._words[pages.DEVICE_ASKED] = call + 1
         return self._appears(at, token, timeout_s)
@@ -74,15 +74,15 @@ class DevicePage:
 
     def cleared(self, call: int, token: int, timeout_s: float) -> int | None:
         """When the first pass of the grid before ``call`` was over (ns); None if not in time."""
-        return self._appears(self._held + pages.HELD_WORDS * call + 1, token, timeout_s)
+        return self._appears(self._held_of(call) + 1, token, timeout_s)
 
     def has_cleared(self, call: int, token: int) -> bool:
         """Whether the first pass of the grid before ``call`` is over."""
-        return self._words[self._held + pages.HELD_WORDS * call + 1] == token
+        return self._words[self._held_of(call) + 1] == token
 
     def sums(self, call: int) -> tuple[int, int]:
         """What both passes of the grid before ``call`` read, by its own account."""
-        at = self._held + pages.HELD_WORDS * call + 2
+        at = self._held_of(call) + 2
         return self._words[at], self._words[at + 1]
 
     def open_gates(self, through: int) -> int:
@@ -137,9 +137,13 @@ class DevicePage:
                 return None
         return clock()
 
+    def _held_of(self, call: int) -> int:
+        """Where the grid before ``call`` says what it has to say."""
+        return self._held + pages.HELD_WORDS * call
+
     def seen_of(self, calls: range, token: int) -> str:
         """How far a pair of calls came, for a log: which words of theirs show ``token``."""
-        held = self._held + pages.HELD_WORDS * calls.start
+        held = self._held_of(calls.start)
         words = [("grid there", held), ("cache cleared", held + 1)]
         for call in calls:
             words += [(f"begin {call}", self._marks + 2 * call), (f"end {call}", self._marks + 2 * call + 1)]

@@ -33,7 +33,7 @@ from agentcore.judge.statistics import estimate, interquartile_mean
 from agentcore.problems import Problem, Workload, missing_blobs
 from agentcore.problems.tensors import InputFactory
 from agentcore.sandbox import Sandbox, find_sandbox
-from agentcore.vocabulary import CheckName, CheckStatus, HardwareName, Language, Verdict
+from agentcore.vocabulary import CheckName, HardwareName, Language, Verdict
 
 __all__ = ["EvaluationRequest", "Judge", "evaluate", "kernel_digest"]
 
@@ -141,7 +141,7 @@ class _Evaluation:
             self.effort = replace(self.effort, first_call_timeout_s=request.first_call_timeout_s)
         if request.memory_bytes is not None:
             self.effort = replace(self.effort, memory_bytes=request.memory_bytes)
-        self.chosen = _chosen(request)
+        self.chosen = request.chosen()
 
     @contextmanager
     def _lease(self) -> Iterator[None]:
@@ -377,7 +377,8 @@ class _Evaluation:
         )
         failing = next((w for w in self.workloads if w.verdict is not Verdict.PASSED), None)
         # A wrong answer is wrong on a disturbed device too; a time is not.
-        if stamp.disturbances and self.workloads and (failing is None or _failed(failing) <= ABOUT_TIME):
+        wrong = {check.name for check in failing.failed_checks()} if failing else set()
+        if stamp.disturbances and self.workloads and wrong <= ABOUT_TIME:
             self.findings.fail(CheckName.QUIET_DEVICE, "; ".join(stamp.disturbances))
         verdict, message = self.findings.verdict(), self.findings.message()
         if verdict is Verdict.PASSED and failing is not None:
@@ -390,22 +391,6 @@ class _Evaluation:
             build=self.report, stamp=stamp, started_at=self.started_at, seconds=self.seconds,
             runner_log=self.runner_log,
         )
-
-
-def _chosen(request: EvaluationRequest) -> list[tuple[Workload, bool]]:
-    """The workloads to measure that can run here, and whether they are held out."""
-    problem, absent = request.problem, missing_blobs(request.problem)
-    chosen = [
-        (w, False) for w in problem.workloads_for(request.hardware)
-        if not request.workload_uuids or w.uuid in request.workload_uuids
-    ]
-    if request.heldout:
-        chosen += [(w, True) for w in problem.heldout_for(request.hardware)]
-    return [(w, heldout) for w, heldout in chosen if w.uuid not in absent]
-
-
-def _failed(workload: WorkloadResult) -> set[CheckName]:
-    return {check.name for check in workload.checks if check.status is CheckStatus.FAIL}
 
 
 def _thin(values: list[float], keep: int = 32) -> list[float]:

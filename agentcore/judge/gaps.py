@@ -23,8 +23,7 @@ from agentcore.judge.statistics import interquartile_mean
 
 FREE_US, FREE_SHARE = 1.5, 0.01
 """How much later everything together may come before it is charged: µs, and a share of the call's own time. On an H200
-a runner's begin marks came 0.4 to 2.4 µs late, end to begin 0.0 to 0.7 µs, under harness version 2
-(tests/data/h200)."""
+honest begin marks came -0.8 to 1.3 µs late, the next behind end marks -1.3 to 0.9 µs (tests/data/h200)."""
 LATE_OPENING_US, LATE_GAP_US, LATE_TAIL_US, LATE_SHARE = 4.0, 1.5, 2.0, 0.02
 """How late the first begin mark after the opening, the second after the first end mark, and the mark behind the second
 end mark may be; µs, and a share of the call's own time on top."""

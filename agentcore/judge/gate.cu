@@ -93,8 +93,9 @@ struct Held {
 // twice the cache. At first, so that whatever earlier calls left dirty is written back; that every block is through says
 // that all are there, and nothing else. While inputs are written the device may take it away for a turn of the judge's:
 // asked whether it is back, in the word behind `published`, it says so. Then, when the inputs have been written, so that
-// nothing of them is left in the cache, and what is written back now is them alone. Then, after the gate's opening, which takes the time it always
-// takes. The last block to finish writes the begin mark, and only then do the others leave their multiprocessors.
+// nothing of them is left in the cache, and what is written back now is them alone. Then, after the gate's opening,
+// which takes the time it always takes. The last block to finish writes the begin mark, and only then do the others
+// leave their multiprocessors.
 extern "C" __global__ void __launch_bounds__(KY_BLOCK, 2)
     ky_clear(const volatile u64* published, const volatile u64* gate, u64 threshold, const volatile u64* keys,
              const volatile u64* seed, u64* seed_here, const uint4* region, u64 count, Hold* hold,

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from agentcore.official.solution import OfficialSolution
-from agentcore.problems import Problem
+from agentcore.problems import Problem, Workload, missing_blobs
 from agentcore.vocabulary import HardwareName, Language
 
 
@@ -45,3 +45,14 @@ class EvaluationRequest:
     def interface(self) -> str:
         """How the kernel is called, where that is not by our own interface."""
         return self.official.interface if self.official is not None else ""
+
+    def chosen(self) -> list[tuple[Workload, bool]]:
+        """The workloads to measure that can run here, and whether they are held out."""
+        absent = missing_blobs(self.problem)
+        chosen = [
+            (w, False) for w in self.problem.workloads_for(self.hardware)
+            if not self.workload_uuids or w.uuid in self.workload_uuids
+        ]
+        if self.heldout:
+            chosen += [(w, True) for w in self.problem.heldout_for(self.hardware)]
+        return [(w, heldout) for w, heldout in chosen if w.uuid not in absent]

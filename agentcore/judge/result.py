@@ -6,6 +6,7 @@ a field may be added with a default, never renamed or given another meaning unde
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import datetime
 from typing import Literal
 
@@ -119,6 +120,9 @@ class WorkloadResult(Record):
     verified_calls: int = 0
     bound: BoundRecord | None = None
     checks: list[Check] = Field(default_factory=list)
+
+    def failed_checks(self) -> list[Check]:
+        return _failed(self.checks)
 
 
 class HostLoad(Record):
@@ -236,5 +240,8 @@ class EvaluationResult(Record):
 
     def failed_checks(self) -> list[Check]:
         """Every failed check, the evaluation's own first, then per workload in order."""
-        own = [check for check in self.checks if check.status is CheckStatus.FAIL]
-        return own + [c for w in self.workloads for c in w.checks if c.status is CheckStatus.FAIL]
+        return _failed(self.checks) + [check for workload in self.workloads for check in workload.failed_checks()]
+
+
+def _failed(checks: Iterable[Check]) -> list[Check]:
+    return [check for check in checks if check.status is CheckStatus.FAIL]
