@@ -47,6 +47,10 @@ from agentcore.vocabulary import CheckName, Language
 WARM_CALLS = SLOTS
 LATE_WAKE_SHARE, LATE_WAKE_US = 3.0, 50.0
 """A call that woke up later than this many times the usual, plus so much, is not counted."""
+LONG_CALL_NS, LOOKS_A_LONG_CALL = 100_000_000, 2_000
+"""From so long on a call is not spun on but looked for this often in as long as it has lasted, and at least every few
+milliseconds: what is seen late is far below what two calls differ by, and a call that hangs burns no core."""
+LONGEST_PAUSE_NS = 5_000_000
 
 
 def last_level_cache_bytes() -> int:
@@ -338,6 +342,8 @@ class HostRunner:
         next_look = begun + 20_000_000
         while reply[word] != sequence:
             now = clock()
+            if now - begun > LONG_CALL_NS:
+                time.sleep(min((now - begun) // LOOKS_A_LONG_CALL, LONGEST_PAUSE_NS) / 1e9)
             if now > next_look:  # only long calls pay for this
                 self.session.process.check_memory()
                 if self.session.pending():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from agentcore.judge.measurement import Effort
@@ -50,9 +52,13 @@ def test_a_first_call_may_take_longer_than_a_call_and_is_not_in_the_latency(benc
     ],
     ids=["first call", "later call", "loading"],
 )
-def test_every_limit_is_a_timeout_that_names_it(bench: Bench, slow: dict[str, float], said: str) -> None:
+def test_every_limit_is_a_timeout_that_names_it_and_waiting_for_it_burns_no_core(
+    bench: Bench, slow: dict[str, float], said: str
+) -> None:
     problem = bench.problem()
+    begun_s = time.process_time()
     result = bench.judge_kernel(kernel(problem, **slow), problem)
+    assert time.process_time() - begun_s < 1.5  # of which all but the waiting takes a few tenths
     assert result.verdict is Verdict.TIMEOUT and failing(result) == {CheckName.IN_TIME}
     assert said in result.message
 
