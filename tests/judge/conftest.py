@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -22,6 +22,9 @@ from agentcore.judge.result import Check, EvaluationResult
 from agentcore.problems import Problem, load_problem
 from agentcore.sandbox import Sandbox, SandboxUnavailable, find_sandbox
 from agentcore.vocabulary import CheckName, HardwareName, Language
+
+if TYPE_CHECKING:
+    from tests.judge.yard import Yard
 
 DOUBLE: dict[str, Any] = {
     "name": "double_it",
@@ -123,6 +126,18 @@ def gpu_judge(cache_dir: Path, sandbox: Sandbox) -> Judge:
     if not torch.cuda.is_available():
         pytest.skip("this torch is built without CUDA")
     return Judge(HardwareName(known[0]), cache_dir)
+
+
+@pytest.fixture(scope="session")
+def yard(tmp_path_factory: pytest.TempPathFactory, cache_dir: Path, sandbox: Sandbox) -> Iterator[Yard]:
+    """A judge kept up as a service, for all who ask what it does where something fails."""
+    from tests.judge.yard import Yard
+
+    root = tmp_path_factory.mktemp("failures")
+    root.parent.chmod(0o755)
+    made = Yard(root, cache_dir)
+    with made.service:
+        yield made
 
 
 class Bench:
