@@ -5,11 +5,14 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from agentcore.bounds.cpu import CalibrationError, calibrate_cpu, default_cache_dir
 from agentcore.importing import kept_for_good
+from agentcore.judge.command import CannotRun, run_command, write_whole
+from agentcore.problems import Problem, ProblemError
 from agentcore.problems.loading import find_problems, load_problem
 from agentcore.vocabulary import HardwareName
 
@@ -30,7 +33,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     bounds.add_argument("--heldout", action="store_true", help="the held-out workloads as well")
     bounds.add_argument("--json", type=Path, metavar="OUT", help="write every number to OUT; - is standard output")
     bounds.add_argument("--cache-dir", type=Path, default=None, help="where the CPU's measured rates are kept")
-    bounds.set_defaults(run=_bounds)
+    bounds.set_defaults(run=partial(run_command, _bounds))
     about = "Measure the CPU rates that bounds use, and cache them."
     calibrate = subparsers.add_parser("calibrate", help="measure this host's CPU", description=about)
     calibrate.add_argument("--cache-dir", type=Path, default=None)
@@ -53,27 +56,50 @@ def _calibrate(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def _refuse_what_does_not_go_together(arguments: argparse.Namespace) -> None:
+    """Raises CannotRun for an option that would be passed over."""
+    if arguments.profile is not None and not arguments.hardware.is_gpu:
+        raise CannotRun("--profile names the clocks of a GPU; the CPU's rates are those measured on its host")
+    if arguments.records is not None and not arguments.compare:
+        raise CannotRun("--records needs --compare")
+    if arguments.records is not None and not arguments.records.is_dir():
+        raise CannotRun(f"--records {arguments.records}: there is no such directory")
+    if arguments.heldout and arguments.compare:
+        raise CannotRun("--heldout does not go with --compare: nothing is published for held-out workloads")
+
+
+def _problems(path: Path) -> tuple[list[Problem], int]:
+    """The problems at or below ``path``, and how many others do not load, which are said and stop none."""
+    found, broken = [], 0
+    for directory in find_problems(path):
+        try:
+            found.append(load_problem(directory))
+        except ProblemError as error:
+            print(error, file=sys.stderr)
+            broken += 1
+    if not found:
+        raise CannotRun(f"{path}: " + ("none of its problems loads" if broken else "no definition.json at or below it"))
+    return found, broken
+
+
 def _bounds(arguments: argparse.Namespace) -> int:
+    _refuse_what_does_not_go_together(arguments)
     with kept_for_good():
         from agentcore.bounds.bound import BoundUnavailable, bound
         from agentcore.problems.tensors import InputFactory
 
-    directories = find_problems(arguments.path)
-    if not directories:
-        print(f"{arguments.path}: no definition.json at or below it", file=sys.stderr)
-        return 2
+    problems, broken = _problems(arguments.path)
     hardware: HardwareName = arguments.hardware
-    if arguments.compare:
-        from agentcore.bounds.report import report
-
-        return report(directories, hardware, arguments)
     quiet = str(arguments.json) == "-"
     rows: list[dict[str, Any]] = []
     unavailable = 0
     try:
+        if arguments.compare:
+            from agentcore.bounds.report import report
+
+            return report(problems, hardware, arguments) or min(broken, 1)
         rates = None if hardware.is_gpu else calibrate_cpu(arguments.cache_dir or default_cache_dir())
-        for directory in directories:
-            problem = load_problem(directory)
+        for problem in problems:
             factory = InputFactory(problem, "cpu")
             heldout = problem.heldout_for(hardware) if arguments.heldout else ()
             for workload in (*problem.workloads_for(hardware), *heldout):
@@ -94,14 +120,12 @@ def _bounds(arguments: argparse.Namespace) -> int:
                 if not quiet:
                     print(f"{problem.name:40} {axes:40} {line}")
     except CalibrationError as error:
-        print(f"kernelyard: {error}", file=sys.stderr)
-        return 2
+        raise CannotRun(str(error)) from error
     except KeyError as error:
-        print(f"kernelyard: {error.args[0]}", file=sys.stderr)
-        return 2
+        raise CannotRun(str(error.args[0])) from error
     text = json.dumps({"hardware": hardware.value, "profile": arguments.profile, "workloads": rows}, indent=1) + "\n"
     if quiet:
         sys.stdout.write(text)
     elif arguments.json is not None:
-        arguments.json.write_text(text, "utf-8")
-    return 1 if unavailable else 0
+        write_whole(arguments.json, text)
+    return 1 if unavailable or broken else 0

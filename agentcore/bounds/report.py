@@ -7,7 +7,6 @@ import json
 import sys
 from collections import Counter
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 from agentcore.bounds.bound import bound_from_work
@@ -15,14 +14,15 @@ from agentcore.bounds.cache import cached_count
 from agentcore.bounds.compare import Comparison, Headroom, compare, recorded_times, summary
 from agentcore.bounds.count import BoundUnavailable
 from agentcore.bounds.cpu import calibrate_cpu, default_cache_dir
+from agentcore.judge.command import write_whole
 from agentcore.judge.result import BoundRecord
-from agentcore.problems.loading import Problem, load_problem
+from agentcore.problems.loading import Problem
 from agentcore.problems.official import official_of
 from agentcore.problems.tensors import InputFactory
 from agentcore.vocabulary import HardwareName
 
 
-def report(directories: Sequence[Path], hardware: HardwareName, arguments: argparse.Namespace) -> int:
+def report(problems: Sequence[Problem], hardware: HardwareName, arguments: argparse.Namespace) -> int:
     """Print the comparison, and write it where ``--json`` says. 1 where a bound is missing or above a measured time.
 
     Published bounds are for a B200 at the clocks of its ``sol-execbench`` profile: used unless another is named.
@@ -34,8 +34,7 @@ def report(directories: Sequence[Path], hardware: HardwareName, arguments: argpa
     headroom: list[Headroom] = []
     unavailable: list[str] = []
     times = list(recorded_times(arguments.records, hardware)) if arguments.records else []
-    for directory in directories:
-        problem = load_problem(directory)
+    for problem in problems:
         official = official_of(problem)
         factory = InputFactory(problem, "cpu")
         records: dict[str, BoundRecord] = {}
@@ -68,11 +67,13 @@ def report(directories: Sequence[Path], hardware: HardwareName, arguments: argpa
                 _print_bounds(problem, records)
     if not quiet:
         _print_summary(comparisons, headroom, unavailable)
+        if arguments.records and not headroom:
+            print(f"\nno result of these problems on {hardware} that passed is below {arguments.records}")
     written = json.dumps(_as_json(hardware, profile, comparisons, headroom, unavailable), indent=1) + "\n"
     if quiet:
         sys.stdout.write(written)
     elif arguments.json is not None:
-        arguments.json.write_text(written, "utf-8")
+        write_whole(arguments.json, written)
     return 1 if unavailable or any(h.factor < 1 for h in headroom) else 0
 
 
@@ -89,7 +90,7 @@ def _print_problem(name: str, count: int, comparisons: list[Comparison], headroo
 def _print_bounds(problem: Problem, records: dict[str, BoundRecord]) -> None:
     """The bounds themselves, where nothing is published to set beside them."""
     print(f"    {'workload':40} {'T_SOL us':>12} {'bytes':>15}  limited by")
-    for workload in problem.workloads:
+    for workload in (*problem.workloads, *problem.cpu_workloads):
         if (record := records.get(workload.uuid)) is not None:
             axes = " ".join(f"{name}={value}" for name, value in workload.axes.items())
             moved = sum(record.bytes_moved.values())

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -44,6 +45,36 @@ def test_bounds_names_an_unknown_profile_and_an_empty_path(tmp_path: Path, capsy
     errors = capsys.readouterr().err
     assert "it has boost" in errors
     assert "no definition.json" in errors
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["cpu", "--profile", "boost"], "--profile names the clocks of a GPU"),
+        (["h200", "--records", "."], "--records needs --compare"),
+        (["h200", "--compare", "--records", "nowhere"], "--records nowhere: there is no such directory"),
+        (["h200", "--compare", "--profile", "x"], "NVIDIA H200 SXM has no rate profile 'x'; it has boost"),
+        (["h200", "--compare", "--heldout"], "--heldout does not go with --compare"),
+        (["h200", "--json", "/proc/nowhere/bounds.json"], "/proc/nowhere/bounds.json cannot be written"),
+    ],
+)
+def test_an_option_that_would_do_nothing_is_refused(
+    options: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["bounds", str(ROOT / "problems" / "rmsnorm_h4096"), "--hardware", *options]) == 2
+    assert f"kernelyard bounds: {said}" in capsys.readouterr().err
+
+
+def test_a_broken_problem_is_said_and_stops_no_other(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    shutil.copytree(ROOT / "problems" / "rmsnorm_h4096", tmp_path / "sound")
+    (tmp_path / "broken").mkdir()
+    (tmp_path / "broken" / "definition.json").write_text("{")
+    assert main(["bounds", str(tmp_path), "--hardware", "h200"]) == 1
+    said = capsys.readouterr()
+    assert "broken/definition.json:1: is not JSON" in said.err
+    assert len(said.out.splitlines()) >= 8
+    shutil.rmtree(tmp_path / "sound")
+    assert main(["bounds", str(tmp_path), "--hardware", "h200"]) == 2
 
 
 def test_a_reader_that_has_enough_ends_it_without_a_traceback() -> None:
