@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Any
 
 from agentcore.baselines.judged import fastest_baselines
 from agentcore.bounds.score import geomean
-from agentcore.build.frameworks import FrameworkMissing, framework_version
 from agentcore.judge.building import build_ahead, compiles
 from agentcore.judge.command import (
     CannotRun,
     Subparsers,
     add_common,
     check_pair,
+    check_tools,
     default_hardware,
     judge_for,
     read_result,
@@ -105,6 +105,8 @@ def _judge_candidate(arguments: argparse.Namespace, problem: Problem, kernel: Ca
     check_pair(kernel.language, hardware)
     if kernel.official is not None and not is_made_for(kernel.official, hardware):
         print(f"  target_hardware does not name {hardware}: judged on it all the same", file=sys.stderr)
+    if kernel.official is None:  # what such a solution needs was looked for when it was read
+        check_tools(kernel.language)
     if arguments.compile_only or (kernel.language.compiles_anywhere and not is_here(hardware)):
         return _compile(arguments, problem, hardware, kernel)
     given = read_result(Path(arguments.baseline)) if arguments.baseline not in ("auto", "none") else None
@@ -115,7 +117,6 @@ def _judge_candidate(arguments: argparse.Namespace, problem: Problem, kernel: Ca
     )
     with build_ahead(request):
         judge = judge_for(hardware, arguments.cache_dir)
-    _check_framework(kernel)
     fastest = None
     # Before the baselines: a kernel that does not compile is known in seconds.
     if arguments.baseline == "auto" and _compiles(request, judge):
@@ -139,7 +140,6 @@ def _compile(arguments: argparse.Namespace, problem: Problem, hardware: Hardware
 
     if not arguments.compile_only:
         print(f"  there is no {hardware} on this host: compiling only, measuring nothing", file=sys.stderr)
-    _check_framework(kernel)
     try:
         result = compile_only(EvaluationRequest(
             problem=problem, kernel_dir=kernel.kernel_dir, language=kernel.language, hardware=hardware,
@@ -155,22 +155,15 @@ def _compile(arguments: argparse.Namespace, problem: Problem, hardware: Hardware
     return 0 if arguments.compile_only else 3
 
 
-def _check_framework(kernel: Candidate) -> None:
-    """Raises CannotRun, saying what to install, where this host lacks the package that the language is written in."""
-    if kernel.official is not None:  # what it needs was looked for when it was read
-        return
-    try:
-        framework_version(kernel.language)
-    except FrameworkMissing as error:
-        raise CannotRun(str(error)) from error
-
-
 def _verify(arguments: argparse.Namespace) -> int:
     """Re-measure a solution from a clone of the solutions repository and compare it with what it claims.
 
     Exit status 0 where it passes again and agrees within its stated noise, 1 where it does not.
     """
     directory: Path = arguments.solution_dir.resolve()
+    if not (directory / "result.json").exists():
+        where = "name a solution of a clone, solutions/<problem>/<language>-<hardware>"
+        raise CannotRun(f"{directory / 'result.json'} is missing; {where}")
     claimed = read_result(directory / "result.json")
     problem_dir = _find_problem(directory, claimed.problem)
     if problem_dir is None:
@@ -178,6 +171,7 @@ def _verify(arguments: argparse.Namespace) -> int:
     problem = load_problem(problem_dir)
     hardware = arguments.hardware or claimed.hardware
     check_pair(claimed.language, hardware)
+    check_tools(claimed.language)
     judge = judge_for(hardware, arguments.cache_dir)
     with tempfile.TemporaryDirectory(prefix="kernelyard-verify-") as copy:
         kernel_dir = Path(copy) / "kernel"
@@ -268,12 +262,14 @@ def _spread(workload: WorkloadResult) -> float:
 
 
 def _devices(arguments: argparse.Namespace) -> int:
-    """List the devices of this host, the toolchains and the sandbox."""
+    """List the devices of this host, its compilers and frameworks, and the sandbox; what is missing, with a remedy."""
     from agentcore.judge.devices import describe_host
 
     host = describe_host()
     for device in host["devices"]:
         print(f"{device['hardware']:6} {device['uuid']:44} {device['name']}  {device['driver']}")
+    for language, version in host["toolchains"].items():
+        print(f"{language}: {version}")
     print(f"sandbox: {host['sandbox']}")
     print(f"memory limit: {host['memory_limit']}")
     for tool in host["missing"]:

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from pydantic import ValidationError
 
+from agentcore.build.frameworks import FrameworkMissing, framework_version
+from agentcore.build.toolchain import ToolMissing, compiler
 from agentcore.importing import kept_for_good
 from agentcore.judge.result import EvaluationResult
 from agentcore.problems import DocumentError
@@ -61,6 +63,19 @@ def check_pair(language: Language, hardware: HardwareName) -> None:
     on_gpus_only = (Language.CUDA, Language.TRITON, Language.CUTE)
     if (language is Language.CPP and hardware.is_gpu) or (language in on_gpus_only and not hardware.is_gpu):
         raise CannotRun(f"{language} kernels do not run on {hardware}; give another --language or --hardware")
+
+
+def check_tools(language: Language) -> None:
+    """Raises CannotRun, saying what to install, where this host lacks what ``language`` is compiled by or written in.
+
+    Judging would find out as well, but after a baseline has been measured, and as a fault of its own.
+    """
+    try:
+        framework_version(language)
+        if language.is_compiled:
+            compiler(language)
+    except (FrameworkMissing, ToolMissing) as error:
+        raise CannotRun(str(error)) from error
 
 
 def read_result(file: Path) -> EvaluationResult:

@@ -14,6 +14,7 @@ from agentcore.judge.command import (
     Subparsers,
     add_common,
     check_pair,
+    check_tools,
     default_hardware,
     judge_for,
     read_result,
@@ -88,6 +89,7 @@ def _ab(arguments: argparse.Namespace) -> int:
     requests = []
     for directory, language in zip((arguments.old, arguments.new), languages, strict=True):
         check_pair(language, hardware)
+        check_tools(language)
         requests.append(EvaluationRequest(
             problem=problem, kernel_dir=directory.resolve(), language=language, hardware=hardware,
             cache_dir=arguments.cache_dir, sandbox=arguments.sandbox, quick=arguments.quick, progress=_progress,

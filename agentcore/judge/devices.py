@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from importlib import metadata
 from typing import Any
 
 from agentcore.judge.stamp import cpu_model, host_uuid
 from agentcore.sandbox import SandboxUnavailable, find_sandbox, memory_mechanism
-from agentcore.vocabulary import HardwareName
+from agentcore.vocabulary import HardwareName, Language
 
 _NAMES = (("B200", HardwareName.B200), ("H200", HardwareName.H200), ("H100", HardwareName.H100))
 
@@ -52,16 +53,35 @@ def local_hardware() -> HardwareName:
     return HardwareName.CPU
 
 
+def toolchains() -> dict[str, str]:
+    """By language, the version of what it is compiled by or written in; without those that this host lacks."""
+    from agentcore.build.frameworks import FrameworkMissing, framework_version
+    from agentcore.build.toolchain import ToolMissing, compiler
+
+    found = {Language.TORCH.value: f"torch {metadata.version('torch')}"}
+    for language in Language:
+        try:
+            version = compiler(language).version if language.is_compiled else framework_version(language)
+        except (FrameworkMissing, ToolMissing):
+            continue
+        found.setdefault(language.value, version)
+    return dict(sorted(found.items()))
+
+
 def describe_host() -> dict[str, Any]:
-    """Devices, sandbox kind and missing tools of this host, for ``kernelyard devices`` and the fleet page."""
+    """Devices, toolchains, sandbox kind and missing tools of this host, for ``kernelyard devices``."""
     from agentcore.build.toolchain import missing_tools
 
     try:
         sandbox = find_sandbox().kind
     except SandboxUnavailable as error:
         sandbox = f"unavailable: {error}"
+    here = gpus()
     cpu = {"hardware": "cpu", "uuid": host_uuid(), "name": cpu_model(), "driver": ""}
-    missing = [f"{tool} (package {package}): {why}" for tool, package, why in missing_tools()]
+    missing = [f"{tool} ({why}); install {package}" for tool, package, why in missing_tools(cuda=bool(here))]
     mechanism, why = memory_mechanism()
     memory = f"{mechanism} ({why})" if mechanism == "cgroup" else f"{mechanism} (no cgroup: {why})"
-    return {"devices": [*gpus(), cpu], "sandbox": sandbox, "memory_limit": memory, "missing": missing}
+    return {
+        "devices": [*here, cpu], "toolchains": toolchains(), "sandbox": sandbox, "memory_limit": memory,
+        "missing": missing,
+    }

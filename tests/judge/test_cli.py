@@ -284,7 +284,7 @@ def test_a_solution_that_no_longer_passes_disagrees(
 @pytest.mark.parametrize(
     ("spoil", "said"),
     [
-        (lambda c: (c / "result.json").unlink(), "result.json cannot be read"),
+        (lambda c: (c / "result.json").unlink(), "result.json is missing; name a solution of a clone"),
         (lambda c: (c / "result.json").write_text("{"), "is no evaluation result"),
         (lambda c: shutil.rmtree(c.parents[2] / "problems"), "there is no problems/double_it above"),
     ],
@@ -383,14 +383,6 @@ def test_the_table_shows_score_and_speedup_where_a_baseline_is_known() -> None:
     failed = render(result({"w0": 10.0}, verdict=Verdict.INCORRECT), result({"w0": 25.0}))
     assert "geometric mean" not in failed
     assert next(line for line in without.splitlines() if line.split()[0] == "n=0").split()[-2:] == ["-", "-"]
-
-
-def test_devices_lists_this_host_and_its_sandbox(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["devices", "--json", str(tmp_path / "d.json")]) == 0
-    said = capsys.readouterr().out
-    stored = json.loads((tmp_path / "d.json").read_text())
-    assert "cpu" in said and "sandbox: " in said
-    assert stored["devices"][-1]["hardware"] == "cpu" and stored["devices"][-1]["uuid"].startswith("CPU-")
 
 
 def test_a_result_file_that_cannot_be_written_is_named(capsys: pytest.CaptureFixture[str]) -> None:
