@@ -1,10 +1,9 @@
-"""What git runs when a push arrives at the attempts repository: ``python -m agentcore.gitstore.hook <name>``.
+"""What git runs when a push arrives at the attempts repository, as its pre-receive hook (see `hooks`).
 
-pre-receive checks every ref while its objects are in quarantine and refuses the push as a whole; post-receive tells
-the pusher where the result will appear, and tells the portal (by a file) which refs moved. Nothing here trusts the
-push, and without an authenticated agent nothing is accepted.
+It checks every ref while its objects are in quarantine and refuses the push as a whole. Nothing here trusts the push,
+and without an authenticated agent nothing is accepted.
 
-Environment: KERNELYARD_AGENT (required), KERNELYARD_PUBLIC_URL, KERNELYARD_RECEIVED (file for the moved refs).
+Environment: KERNELYARD_AGENT (required), GIT_DIR and git's quarantine.
 """
 
 from __future__ import annotations
@@ -12,13 +11,13 @@ from __future__ import annotations
 import os
 import sys
 import traceback
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from agentcore.gitstore.policy import PushPolicy, refusal
-from agentcore.gitstore.records import NO_OID, OID_PATTERN
+from agentcore.gitstore.records import OID_PATTERN
 from agentcore.gitstore.repository import Repository
-from agentcore.vocabulary import NAME_PATTERN, AttemptRef
+from agentcore.vocabulary import NAME_PATTERN
 
 MAX_REFS = 20
 _LOG_BYTES = 1 << 20
@@ -39,21 +38,6 @@ def pre_receive(repository: Path, updates: Sequence[tuple[str, str, str]], agent
     return violations
 
 
-def post_receive(updates: Iterable[tuple[str, str, str]], url: str) -> str:
-    """What the pusher reads after a push that landed."""
-    lines: list[str] = []
-    for _, new, ref in updates:
-        try:
-            attempt = AttemptRef.parse(ref)
-        except ValueError:
-            continue
-        lines.append(f"attempt {new[:12]} on {attempt.branch} is stored and will be evaluated")
-        if url:
-            lines.append(f"  {url.rstrip('/')}/attempts/{new}/")
-        lines.append(f"  see the result with: ./yard result {new[:12]} --wait")
-    return "\n".join(lines)
-
-
 def _updates(text: str) -> list[tuple[str, str, str]]:
     updates = []
     for line in text.splitlines():
@@ -72,34 +56,18 @@ def _log(repository: Path) -> None:
         traceback.print_exc(file=file)
 
 
-def main(arguments: Sequence[str]) -> int:
-    name = arguments[0] if arguments else ""
+def main() -> int:
     repository = Path(os.environ.get("GIT_DIR", ".")).resolve()
     try:
         updates = _updates(sys.stdin.read(_INPUT_BYTES))
-        if name == "pre-receive":
-            if violations := pre_receive(repository, updates, os.environ.get("KERNELYARD_AGENT", "")):
-                print(refusal(violations), file=sys.stderr)
-                return 1
-        elif name == "post-receive":
-            if received := os.environ.get("KERNELYARD_RECEIVED"):
-                moved = [ref for _, new, ref in updates if new != NO_OID]
-                with Path(received).open("a") as file:
-                    file.writelines(f"{ref}\n" for ref in moved)
-            print(post_receive(updates, os.environ.get("KERNELYARD_PUBLIC_URL", "")), file=sys.stderr)
-        else:
-            print(f"unknown hook {name!r}", file=sys.stderr)
-            return 2
+        if violations := pre_receive(repository, updates, os.environ.get("KERNELYARD_AGENT", "")):
+            print(refusal(violations), file=sys.stderr)
+            return 1
     except Exception:
         _log(repository)
-        if name == "pre-receive":
-            print(
-                "the push could not be checked, so nothing of it was stored. Try again, or tell the operator.",
-                file=sys.stderr,
-            )
+        print(
+            "the push could not be checked, so nothing of it was stored. Try again, or tell the operator.",
+            file=sys.stderr,
+        )
         return 1
     return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

@@ -11,11 +11,12 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import cached_property
 
 from agentcore.gitstore.process import GitStoreError
 from agentcore.gitstore.records import KNOWN_TRAILERS, NO_OID, CommitRecord, Identity
 from agentcore.gitstore.repository import MAIN, Repository
-from agentcore.gitstore.shape import shape_fault
+from agentcore.gitstore.shape import read_tree, shape_fault
 from agentcore.paths import (
     FILE_MODE,
     MAX_FILE_BYTES,
@@ -83,16 +84,20 @@ class PushPolicy:
             ]
         return list(self._history_faults(before, new, target))
 
+    @cached_property
+    def _main(self) -> str | None:
+        return self._repository.resolve(MAIN)
+
     def _problem_fault(self, target: AttemptRef) -> str | None:
-        main = self._repository.resolve(MAIN)
-        known = self._repository.names(main, "problems") if main else []
+        problems = self._git.object_id(f"{self._main}:problems") if self._main else None
+        known = [name.decode(errors="replace") for name in read_tree(self._git, problems)] if problems else []
         if not known or target.problem in known:
             return None
         near = difflib.get_close_matches(target.problem, known, n=3) or known[:8]
         return f"there is no problem {target.problem!r}. Did you mean: {', '.join(map(_printable, near))}?"
 
     def _history_faults(self, before: str | None, new: str, target: AttemptRef) -> Iterator[str]:
-        known = [oid for oid in (before, self._repository.resolve(MAIN)) if oid]
+        known = [oid for oid in (before, self._main) if oid]
         # Only this problem's attempts are listed: enumerating every ref would take seconds in a large repository.
         oids = self._git.text(
             "rev_list",
@@ -159,7 +164,10 @@ class PushPolicy:
         )
 
     def _shape_fault(self, record: CommitRecord) -> str | None:
-        return shape_fault(self._git, self._repository.commit(record.parents[0]).tree, record.tree)
+        before = self._git.object_id(f"{record.parents[0]}^{{tree}}")
+        if before is None:
+            raise GitStoreError(f"{record.parents[0]}, the parent of {record.oid}, is no commit")
+        return shape_fault(self._git, before, record.tree)
 
     def _commit_faults(self, record: CommitRecord, target: AttemptRef) -> Iterator[str]:
         """Faults of a commit with one parent and trees of a bounded shape."""

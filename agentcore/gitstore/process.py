@@ -215,6 +215,14 @@ class GitProcess:
             return None
         return _word(kind), data
 
+    def object_id(self, name: str) -> str | None:
+        """The full id of what ``name`` means (``<oid>^{tree}``, ``<oid>:path``, of our own making), None if nothing."""
+        self._check_thread()
+        try:
+            return _word(self._repo.git.get_object_header(name)[0])
+        except ValueError:
+            return None
+
     def object_type(self, oid: str) -> str | None:
         """The type of an object by its full id, or None where there is none."""
         self._check_thread()

@@ -35,8 +35,8 @@ def shape_fault(git: GitProcess, before: str, after: str) -> str | None:
                 return f"directory {shown(path or '/')} has too many entries. Remove some."
             if size == 0 and path:
                 return f"directory {shown(path)} is empty, which git itself never commits. Remove it."
-            known = _tree(git, old) if old else {}
-            for name, (mode, oid) in _tree(git, new).items():
+            known = read_tree(git, old) if old else {}
+            for name, (mode, oid) in read_tree(git, new).items():
                 if known.get(name) == (mode, oid):
                     continue
                 entries += 1
@@ -58,8 +58,8 @@ def shape_fault(git: GitProcess, before: str, after: str) -> str | None:
     return None
 
 
-def _tree(git: GitProcess, oid: str) -> dict[bytes, tuple[bytes, str]]:
-    """``{name: (mode, oid)}`` of one tree, not recursive; modes without leading zeros."""
+def read_tree(git: GitProcess, oid: str) -> dict[bytes, tuple[bytes, str]]:
+    """``{name: (mode, oid)}`` of one tree, not recursive; modes without leading zeros. Raises GitStoreError."""
     found = git.read_object(oid)
     if found is None or found[0] != "tree":
         raise GitStoreError(f"{oid} is no tree in {git.path.name}")
