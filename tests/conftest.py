@@ -9,6 +9,7 @@ as they have any to run. Files that are quiet as a whole come last and stay on o
 
 from __future__ import annotations
 
+import compileall
 import contextlib
 import fcntl
 import gc
@@ -91,7 +92,16 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
     if config.pluginmanager.hasplugin("xdist") and option.numprocesses is None and whole and not option.usepdb:
         cores = len(os.sched_getaffinity(0))
         option.numprocesses = min(cores + 1, MOST_WORKERS) if cores > 1 else 0
+        _compile()
         _measure_cpu_rates()
+
+
+def _compile() -> None:
+    """Once for the hundreds of processes that import these: where PYTHONDONTWRITEBYTECODE is set, as containers like
+    to, each would compile what it imports anew, a quarter of the time that Django takes to start.
+    """
+    for place in (ROOT / "agentcore", ROOT / "portal", TESTS / "portal"):
+        compileall.compile_dir(place, quiet=2)
 
 
 def _measure_cpu_rates() -> None:
