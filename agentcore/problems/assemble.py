@@ -20,7 +20,7 @@ from agentcore.problems.items import Item, Notes
 from agentcore.problems.listing import workloads_of
 from agentcore.problems.naming import problem_name
 from agentcore.problems.problem import Problem, digest_of
-from agentcore.problems.signatures import check_source, texts_in
+from agentcore.problems.signatures import check_source, fault_of_program, texts_in
 from agentcore.problems.workload import Workload
 
 
@@ -28,7 +28,8 @@ from agentcore.problems.workload import Workload
 class Parts:
     """What a problem is made of. ``reference`` is a file's text and its path, where it is not in the definition.
 
-    ``unread`` says what of definition (which is none then) and workloads could not be read.
+    ``programs`` are the baselines beside it: text and path. ``unread`` says what of definition (which is none then) and
+    workloads could not be read.
     """
 
     definition: Item
@@ -36,6 +37,7 @@ class Parts:
     cpu_workloads: tuple[Item, ...] = ()
     heldout: tuple[Item, ...] = ()
     reference: tuple[str, Path] | None = None
+    programs: tuple[tuple[str, Path], ...] = ()
     official: Item | None = None
     brief: str = ""
     source: str = ""
@@ -53,6 +55,7 @@ def assemble(parts: Parts) -> Problem:
     reference = ""
     if definition is not None:
         notes.add_misspelt(parts.definition, Definition)
+        _note_programs(parts.programs, definition, notes)
     if not parts.definition.is_unread:
         reference = _reference(parts, definition, faults, notes)
     if not parts.workloads and not parts.unread:
@@ -142,6 +145,14 @@ def _reference(parts: Parts, definition: Definition | None, faults: Faults, note
     for line, message in checked.warnings:
         notes.add_error(place(line, message))
     return source
+
+
+def _note_programs(programs: Iterable[tuple[str, Path]], definition: Definition, notes: Notes) -> None:
+    """Baselines that cannot be called. They would fail when judged and then not be used, which stops nothing."""
+    for source, file in programs:
+        said = fault_of_program(source, tuple(definition.inputs), tuple(definition.outputs))
+        if said is not None:
+            notes.add_error(ProblemError.at(file, said[0], "", f"{said[1]}: no baseline"))
 
 
 def _distinct_uuids(workloads: Iterable[tuple[Item, Workload]], faults: Faults) -> None:

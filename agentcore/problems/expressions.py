@@ -61,8 +61,11 @@ def _parse(text: str) -> ast.expr:
 
 
 def names(text: str) -> frozenset[str]:
-    """The axis names that ``text`` mentions. Raises ExpressionError where it does not parse."""
+    """The axis names that ``text`` mentions. Raises ExpressionError where it does not parse or calls something else."""
     tree = _parse(text)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and _function_name(node) not in _FUNCTIONS:
+            raise _not_allowed(node, text)
     called = {_function_name(node) for node in ast.walk(tree) if isinstance(node, ast.Call)}
     found = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
     return frozenset(found - called - {"math"})
@@ -125,7 +128,11 @@ def _value(node: ast.expr, values: Mapping[str, int], text: str) -> Number:
             return _bounded(function(*(_value(argument, values, text) for argument in arguments)), text)
         case _:
             pass
-    raise ExpressionError(
+    raise _not_allowed(node, text)
+
+
+def _not_allowed(node: ast.expr, text: str) -> ExpressionError:
+    return ExpressionError(
         f"{text!r} uses {ast.unparse(node)!r}; allowed are numbers, axis names, + - * / // % **, comparisons, "
         f"'a if c else b' and {', '.join(_FUNCTIONS)}"
     )

@@ -2,7 +2,8 @@
 
 A directory holds ``definition.json``, optionally ``reference.py`` (else the definition carries the source inline),
 ``workload.jsonl``, and optionally ``workload.cpu.jsonl``, ``heldout.jsonl``, ``official.json`` (or ``metadata.json``),
-``README.md`` and ``source.json`` (where an import took it from). Nothing here runs the reference or imports torch.
+``README.md``, ``source.json`` (where an import took it from), and ``baseline.py`` and ``library.py``, of which only the
+parameters are looked at. Nothing here runs the reference or imports torch.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ DEFINITION = "definition.json"
 WORKLOADS, CPU_WORKLOADS, HELDOUT = "workload.jsonl", "workload.cpu.jsonl", "heldout.jsonl"
 OFFICIAL = ("official.json", "metadata.json")
 SOURCE = "source.json"
+PROGRAMS = ("baseline.py", "library.py")
 
 
 def find_problems(root: Path) -> list[Path]:
@@ -59,6 +61,7 @@ def read_parts(root: Path) -> Parts:
         unread.add(ProblemError.at(root / WORKLOADS, None, "", message))
     cpu_workloads, heldout = (_optional(root / name, unread) for name in (CPU_WORKLOADS, HELDOUT))
     reference, brief = root / "reference.py", root / "README.md"
+    programs = tuple((read_text(file), file) for name in PROGRAMS if (file := root / name).is_file())
     source = _source(root)
     return Parts(
         definition=definition,
@@ -67,6 +70,7 @@ def read_parts(root: Path) -> Parts:
         heldout=tuple(heldout),
         unread=unread.found,
         reference=(read_text(reference), reference) if reference.is_file() else None,
+        programs=programs,
         official=official_beside(root),
         brief=read_text(brief) if brief.is_file() else "",
         source=source.get("source", ""),

@@ -43,6 +43,19 @@ def check_source(source: str, inputs: Sequence[str] | None, entry: str | None) -
     return found
 
 
+def fault_of_program(source: str, inputs: Sequence[str], outputs: Sequence[str]) -> Said | None:
+    """Why a baseline cannot be called as it will be, with all inputs and then all outputs by position; None if it can.
+    """
+    checked = check_source(source, None, None)
+    if checked.faults:
+        return checked.faults[0]
+    function = _function(ast.parse(source), "run")
+    if function is None or not (message := _misfit(function, len(inputs) + len(outputs))):
+        return None
+    taken = ", ".join(each.arg for each in (*function.args.posonlyargs, *function.args.args))
+    return function.lineno, f"run({taken}) {message}; it is called with {', '.join((*inputs, *outputs))}"
+
+
 def texts_in(source: str) -> frozenset[str]:
     """The texts that stand in ``source``, such as the names of axes that a generator asks for."""
     try:

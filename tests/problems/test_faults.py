@@ -185,3 +185,25 @@ def test_a_problem_in_the_working_directory_is_named_in_full(write_problem: Any,
     (found,) = collect([Path()], root / "staging")
     assert found.place == str(root.resolve())
     assert found.error.startswith(f"{root.resolve() / 'workload.jsonl'}:1: is not JSON")
+
+
+def test_a_baseline_that_cannot_be_called_is_a_warning(write_problem: Any) -> None:
+    root = write_problem()
+    (root / "library.py").write_text("def run(*tensors):\n    tensors[-1].fill_(1)\n")
+    assert warnings_of(root) == []
+    inputs, outputs = (list(getattr(load_problem(root).definition, side)) for side in ("inputs", "outputs"))
+    (root / "baseline.py").write_text("def run(x):\n    return x\n")
+    (said,) = warnings_of(root)
+    called = ", ".join(inputs + outputs)
+    assert said == f"baseline.py:1: run(x) takes 1 parameter; it is called with {called}: no baseline"
+    (root / "baseline.py").write_text("def run(:\n")
+    (said,) = warnings_of(root)
+    assert said.startswith("baseline.py:1: is not Python")
+
+
+def test_an_unknown_function_is_said_once_and_where_it_stands(write_problem: Any) -> None:
+    stated = json.loads(DEFINITION)
+    stated["axes"]["half"]["expression"] = "floordiv(d, 2)"
+    said = faults_of(write_problem(definition__json=json.dumps(stated)))
+    (found,) = (each for each in said if "floordiv" in each)
+    assert found.startswith("definition.json:1: axes.half.expression: 'floordiv(d, 2)' uses")
