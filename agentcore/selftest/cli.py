@@ -38,18 +38,25 @@ def _selftest(arguments: argparse.Namespace) -> int:
     Exit status 0 where no exploit is accepted, no control refused, and every refusal has the right name; 1 otherwise.
     Ctrl-C ends it with the counts so far (status 130).
     """
-    from agentcore.build.cache import CacheError
-    from agentcore.build.toolchain import ToolMissing
-    from agentcore.judge.devices import local_hardware
-    from agentcore.sandbox import SandboxUnavailable
-    from agentcore.selftest.corpus import CorpusError, default_root
+    from agentcore.selftest.corpus import CorpusError, default_root, discover
+
+    try:
+        root = (arguments.corpus or default_root()).resolve()
+        discover(root)  # before torch is imported, which takes seconds
+    except CorpusError as error:
+        print(f"kernelyard selftest: {error}", file=sys.stderr)
+        return 2
     with kept_for_good():
+        from agentcore.build.cache import CacheError
+        from agentcore.build.toolchain import ToolMissing
+        from agentcore.judge.devices import local_hardware
+        from agentcore.sandbox import SandboxUnavailable
         from agentcore.selftest.run import Interrupted, SelfTest
 
     interrupted = False
     try:
         report = SelfTest(
-            hardware=arguments.hardware or local_hardware(), root=(arguments.corpus or default_root()).resolve(),
+            hardware=arguments.hardware or local_hardware(), root=root,
             cache_dir=arguments.cache_dir, only=arguments.only, sandbox=arguments.sandbox, jobs=arguments.jobs,
             say=lambda line: print(line, flush=True),
         ).run()

@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -37,6 +38,24 @@ def run(x, weight, y):
     values = x.float()
     y.copy_({factor} * values * torch.rsqrt(values.square().mean(-1, keepdim=True) + 1e-5) * weight.float())
 '''
+IN_CPP = '''// case: {kind}
+// problem: rmsnorm_h4096
+// language: cpp
+// hardware: cpu
+// family: {family}
+{caught}//
+// {how}
+#include "rms.h"
+
+KERNEL(x, w, y, n) {{
+    for (int64_t r = 0; r < n; ++r) {{
+        float sum = 0;
+        for (int64_t i = 0; i < rms::H; ++i) sum += rms::widen(x + r * rms::H, i) * rms::widen(x + r * rms::H, i);
+        rms::scale_row(x + r * rms::H, w, y + r * rms::H, {factor}f / std::sqrt(sum / rms::H + rms::EPS));
+    }}
+    return 0;
+}}
+'''
 
 
 def corpus(tmp_path: Path, *names: str) -> Path:
@@ -50,18 +69,43 @@ def corpus(tmp_path: Path, *names: str) -> Path:
     return root
 
 
-def selftest(*arguments: str | Path, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "agentcore.cli", "selftest", *map(str, arguments)], check=False, capture_output=True,
-        text=True, cwd=cwd or REPOSITORY, env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
-    )
+@dataclass(frozen=True)
+class Done:
+    """A command that has ended: its exit status and what it printed."""
+
+    returncode: int
+    stdout: str
+    stderr: str
 
 
-def run(root: Path, tmp_path: Path, *arguments: str) -> tuple[subprocess.CompletedProcess[str], SelfTestReport]:
-    out = tmp_path / "out" / "selftest.json"
-    done = selftest("--hardware", "cpu", "--corpus", root, "--json", out, "--cache-dir", tmp_path / "cache", *arguments)
-    assert out.is_file(), done.stderr
-    return done, SelfTestReport.model_validate_json(out.read_text())
+Run = Callable[..., tuple[Done, SelfTestReport]]
+
+
+@pytest.fixture
+def selftest(capsys: pytest.CaptureFixture[str]) -> Callable[..., Done]:
+    """The command line in this process, where torch is imported already."""
+
+    def run(*arguments: str | Path) -> Done:
+        try:
+            status = main(["selftest", *map(str, arguments)])
+        except SystemExit as left:  # argparse
+            status = left.code if isinstance(left.code, int) else 1
+        said = capsys.readouterr()
+        return Done(status, said.out, said.err)
+
+    return run
+
+
+@pytest.fixture
+def run(tmp_path: Path, selftest: Callable[..., Done]) -> Run:
+    def judged(root: Path, *arguments: str) -> tuple[Done, SelfTestReport]:
+        out = tmp_path / "out" / "selftest.json"
+        where = ["--json", out, "--cache-dir", tmp_path / "cache"]
+        done = selftest("--hardware", "cpu", "--corpus", root, *where, *arguments)
+        assert out.is_file(), done.stderr
+        return done, SelfTestReport.model_validate_json(out.read_text())
+
+    return judged
 
 
 @pytest.fixture(autouse=True)
@@ -69,9 +113,9 @@ def known_rates(tmp_path: Path, lay_cpu_rates: Callable[[Path], Path]) -> None:
     lay_cpu_rates(tmp_path / "cache")
 
 
-def test_a_good_host_passes_and_a_file_dropped_in_is_a_new_cheat(tmp_path: Path) -> None:
+def test_a_good_host_passes_and_a_file_dropped_in_is_a_new_cheat(tmp_path: Path, run: Run) -> None:
     root = corpus(tmp_path, "cpp/control_vector.cpp", "cpp/zeros.cpp")
-    done, report = run(root, tmp_path)
+    done, report = run(root)
     assert done.returncode == 0, done.stdout + done.stderr
     assert report.passed and report.complete
     assert [case.case for case in report.cases] == ["cpp/control_vector", "cpp/zeros"]
@@ -84,23 +128,23 @@ def test_a_good_host_passes_and_a_file_dropped_in_is_a_new_cheat(tmp_path: Path)
         kind="exploit", family="correctness", how="A tenth too large.", factor="1.1",
         caught="# caught-by: matches-reference\n# verdict: incorrect\n",
     ))
-    done, again = run(root, tmp_path)
+    done, again = run(root)
     assert done.returncode == 0, done.stdout + done.stderr
     (added,) = [case for case in again.cases if case.case == "torch/fresh_trick"]
     assert added.ok and added.verdict is Verdict.INCORRECT and again.summary.exploits == 2
     assert again.corpus_digest != report.corpus_digest
 
 
-def test_an_accepted_cheat_and_a_refused_control_fail_the_host_and_are_named(tmp_path: Path) -> None:
+def test_an_accepted_cheat_and_a_refused_control_fail_the_host_and_are_named(tmp_path: Path, run: Run) -> None:
     root = corpus(tmp_path)
-    (root / "torch").mkdir()
+    (root / "cpp").mkdir()
     # What the judge makes of these two is right; the corpus claims otherwise.
     for name, kind, factor in (("right", "exploit", "1.0"), ("wrong", "control", "1.1")):
-        caught = "# caught-by: matches-reference\n# verdict: incorrect\n" if kind == "exploit" else ""
-        (root / "torch" / f"{name}.py").write_text(IN_PYTHON.format(
+        caught = "// caught-by: matches-reference\n// verdict: incorrect\n" if kind == "exploit" else ""
+        (root / "cpp" / f"{name}.cpp").write_text(IN_CPP.format(
             kind=kind, family="honest", how="Mislabelled.", factor=factor, caught=caught
         ))
-    done, report = run(root, tmp_path)
+    done, report = run(root)
     assert done.returncode == 1
     assert (report.summary.accepted, report.summary.refused) == (1, 1)
     assert not report.passed
@@ -108,9 +152,11 @@ def test_an_accepted_cheat_and_a_refused_control_fail_the_host_and_are_named(tmp
     assert len(bad) == 2 and "accepted" in bad[0] and "false alarm" in bad[1]
 
 
-def test_a_part_of_the_corpus_is_no_pass_and_an_empty_part_is_an_error(tmp_path: Path) -> None:
+def test_a_part_of_the_corpus_is_no_pass_and_an_empty_part_is_an_error(
+    tmp_path: Path, run: Run, selftest: Callable[..., Done]
+) -> None:
     root = corpus(tmp_path, "cpp/control_vector.cpp", "cpp/zeros.cpp", "cuda/does_nothing.cu")
-    done, report = run(root, tmp_path, "--only", "zeros")
+    done, report = run(root, "--only", "zeros")
     assert done.returncode == 0
     assert not report.complete and not report.passed and report.summary.exploits == 1
     done = selftest("--hardware", "cpu", "--corpus", root, "--only", "does_nothing")
@@ -161,7 +207,9 @@ def test_interrupted_it_sums_up_what_was_judged(
     (["--corpus", "/nowhere"], "holds no case"),
     (["--sandbox", "none"], "invalid choice: 'none'"),
 ])
-def test_what_cannot_be_run_is_said_in_one_line(arguments: list[str], says: str) -> None:
+def test_what_cannot_be_run_is_said_in_one_line(
+    selftest: Callable[..., Done], arguments: list[str], says: str
+) -> None:
     done = selftest("--hardware", "cpu", *arguments)
     assert done.returncode == 2 and says in done.stderr and "Traceback" not in done.stderr
 
