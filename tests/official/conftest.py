@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from agentcore.build import Build
 from agentcore.cli import main
 from agentcore.official import read_solution
 from agentcore.official.extension import build_extension
 from agentcore.problems import load_problem
 from agentcore.sandbox import Sandbox
 from agentcore.vocabulary import HardwareName
-from tests.judge.conftest import DOUBLE, bench, cache_dir, cpu_judge, sandbox, workload, write_problem
+from tests.judge.conftest import DOUBLE, bench, cpu_judge, sandbox, workload, write_problem
 
-__all__ = ["bench", "cache_dir", "cpu_judge", "sandbox"]  # the judge's own fixtures
+__all__ = ["bench", "cpu_judge", "sandbox"]  # the judge's own fixtures
+
+ROOT = Path(__file__).resolve().parents[2]
+EXPORTED = ("rope_gqa_h32_kv8_d128", "cross_entropy_v128256")
+"""Problems of the suite whose C++ kernels are exported, built and judged."""
 
 RETURNING = "import torch\n\ndef run(x):\n    return x * 2\n"
 WRITING = "import torch\n\ndef run(x, y):\n    torch.mul(x, 2, out=y)\n"
@@ -69,7 +75,9 @@ def extension(**changed: Any) -> dict[str, Any]:
     """A solution in host C++ with torch's binding: three files, one of them a header."""
     sources: dict[str, str | None] = {"main.cpp": EXTENSION, "twice.h": TWICE_H, "twice.cpp": TWICE}
     return solution(sources, **{
-        "languages": ["cpp"], "binding": "torch", "entry_point": "main.cpp::run", "target_hardware": ["CPU"], **changed,
+        "languages": ["cpp"], "binding": "torch", "entry_point": "main.cpp::run", "target_hardware": ["CPU"],
+        # Not the default of -O3: torch's headers take a fifth longer then.
+        "compile_options": {"cflags": ["-O1"], "cuda_cflags": [], "ld_flags": []}, **changed,
     })
 
 
@@ -92,18 +100,46 @@ def written(tmp_path: Path) -> Callable[[Any], Path]:
 
 
 @pytest.fixture
-def built(problem_dir: Path, cache_dir: Path, sandbox: Sandbox) -> Callable[..., Path]:
-    """Builds the C++ solution at a path for the CPU, where a judge will find it; returns the path.
+def exported(tmp_path: Path) -> Callable[[str], tuple[Path, Path]]:
+    """Exports the C++ kernel of a problem of the suite: the problem's directory and the solution's file."""
+
+    def export(name: str) -> tuple[Path, Path]:
+        problem, file = ROOT / "problems" / name, tmp_path / "exported.json"
+        kernel = ROOT / "kernels_repo" / "kernels" / name / "cpp"
+        assert main(["export-solution", str(kernel), "--problem", str(problem), "--output", str(file)]) == 0
+        return problem, file
+
+    return export
+
+
+@pytest.fixture(scope="session")
+def shared_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One directory for all workers of a run of the tests."""
+    own = tmp_path_factory.getbasetemp()
+    place = (own.parent if "PYTEST_XDIST_WORKER" in os.environ else own) / "official"
+    place.mkdir(exist_ok=True)
+    place.chmod(0o755)
+    return place
+
+
+@pytest.fixture(scope="session")
+def cache_dir(shared_dir: Path, lay_cpu_rates: Callable[[Path], Path]) -> Path:
+    """The cache of the judge of these tests: for one worker, but for its builds."""
+    return lay_cpu_rates(shared_dir)
+
+
+@pytest.fixture
+def built(problem_dir: Path, shared_dir: Path, sandbox: Sandbox) -> Callable[..., Build]:
+    """Builds the C++ solution at a path for the CPU, where the judge of whichever worker will find it.
 
     Torch's headers take long to compile, and a judge holds this host's CPU while it compiles for it.
     """
 
-    def build(path: Path, problem: Path = problem_dir) -> Path:
-        build_extension(
-            read_solution(path), load_problem(problem).definition, HardwareName.CPU, cache_dir=cache_dir / "builds",
+    def build(path: Path, problem: Path = problem_dir) -> Build:
+        return build_extension(
+            read_solution(path), load_problem(problem).definition, HardwareName.CPU, cache_dir=shared_dir / "builds",
             sandbox=sandbox,
         )
-        return path
 
     return build
 

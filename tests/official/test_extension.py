@@ -11,21 +11,21 @@ from typing import Any
 import pytest
 import torch.utils.cpp_extension as official_build
 
+from agentcore.build import Build
 from agentcore.build.source import read_source
 from agentcore.build.toolchain import ToolMissing, find_tool
 from agentcore.judge.compile_only import compile_only
 from agentcore.judge.request import EvaluationRequest
+from agentcore.judge.result import EvaluationResult
 from agentcore.official import OfficialSolution, Origin, export_solution
 from agentcore.official import extension as extension_module
 from agentcore.official.extension import NVCC_FLAGS, build_extension, plan
 from agentcore.official.staging import staged
 from agentcore.official.toolchain import torch_files
-from agentcore.problems import load_problem
+from agentcore.problems import Problem, load_problem
 from agentcore.sandbox import Sandbox
 from agentcore.vocabulary import HardwareName, Language, Verdict
-from tests.official.conftest import extension, solution
-
-ROOT = Path(__file__).resolve().parents[2]
+from tests.official.conftest import EXPORTED, ROOT, extension, solution
 
 
 @pytest.fixture
@@ -78,31 +78,87 @@ def test_a_library_that_is_not_here_is_named_with_its_remedy(monkeypatch: pytest
         plan(OfficialSolution.model_validate(made), HardwareName.H200)
 
 
+def compiled(
+    made: OfficialSolution, problem: Problem, hardware: HardwareName, cache_dir: Path, sandbox: Sandbox
+) -> tuple[EvaluationResult, Path]:
+    """What compiling a CUDA solution for a hardware gives, and the extension."""
+    with staged(made, problem.definition) as directory:
+        result = compile_only(EvaluationRequest(
+            problem=problem, kernel_dir=directory, language=Language.CUDA, hardware=hardware, cache_dir=cache_dir,
+            sandbox=sandbox.kind, official=made,
+        ))
+    assert result.verdict is Verdict.COMPILED, result.message
+    assert result.build is not None and {r.arch for r in result.build.resources} == {hardware.arch}
+    (artifact,) = cache_dir.rglob("kernel.so")
+    assert b"PyInit_benchmark_kernel" in artifact.read_bytes()
+    return result, artifact
+
+
 @pytest.mark.slow
 @pytest.mark.usefixtures("needs_nvcc")
-@pytest.mark.parametrize(("name", "hardware"), [
-    ("softmax_softcap", HardwareName.H200), ("gemm_bf16_llama8b", HardwareName.B200),
-])
-def test_an_exported_cuda_kernel_compiles_and_links(
-    name: str, hardware: HardwareName, tmp_path: Path, sandbox: Sandbox
-) -> None:
+def test_an_exported_cuda_kernel_compiles_and_links(tmp_path: Path, sandbox: Sandbox) -> None:
+    name, hardware = "gemm_bf16_llama8b", HardwareName.B200
     problem = load_problem(ROOT / "problems" / name)
     files = read_source(ROOT / "kernels_repo" / "kernels" / name / "cuda", Language.CUDA)
     made = OfficialSolution.model_validate(
         export_solution(files, problem.definition, Language.CUDA, hardware, Origin(name, "ada"))
     )
-    with staged(made, problem.definition) as directory:
-        result = compile_only(EvaluationRequest(
-            problem=problem, kernel_dir=directory, language=Language.CUDA, hardware=hardware, cache_dir=tmp_path,
-            sandbox=sandbox.kind, official=made,
-        ))
-    assert result.verdict is Verdict.COMPILED, result.message
+    result, artifact = compiled(made, problem, hardware, tmp_path / "cache", sandbox)
     assert result.interface == "solution.json: torch binding, outputs last"
-    assert result.build is not None and {r.arch for r in result.build.resources} == {hardware.arch}
-    (artifact,) = tmp_path.rglob("kernel.so")
-    binary = artifact.read_bytes()
-    assert b"PyInit_benchmark_kernel" in binary and b"kernel_launch" in binary
+    assert b"kernel_launch" in artifact.read_bytes()
     assert (artifact.parent / "kernel.py").read_text().endswith("run = entry\n")
+
+
+ONE_CUDA_FILE = """#include <Python.h>
+__global__ void twice(const float* x, float* y, int n) {
+    const int i = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x);
+    if (i < n) y[i] = 2 * x[i];
+}
+static PyObject* run(PyObject*, PyObject* arguments) {
+    unsigned long long x, y;
+    int n;
+    if (!PyArg_ParseTuple(arguments, "KKi", &x, &y, &n)) return nullptr;
+    twice<<<(n + 255) / 256, 256>>>(reinterpret_cast<const float*>(x), reinterpret_cast<float*>(y), n);
+    return PyLong_FromLong(cudaGetLastError());
+}
+static PyMethodDef methods[] = {{"run", run, METH_VARARGS, "y = 2x"}, {}};
+static PyModuleDef module = {PyModuleDef_HEAD_INIT, "benchmark_kernel", nullptr, -1, methods};
+PyMODINIT_FUNC PyInit_benchmark_kernel() { return PyModule_Create(&module); }
+"""
+
+
+@pytest.mark.usefixtures("needs_nvcc")
+def test_kernel_and_module_in_one_cuda_file_compile_and_link(
+    problem_dir: Path, tmp_path: Path, sandbox: Sandbox
+) -> None:
+    """Without torch's headers, which take long."""
+    made = cuda(sources=[{"path": "k.cu", "content": ONE_CUDA_FILE}])
+    result, _ = compiled(made, load_problem(problem_dir), HardwareName.H200, tmp_path / "cache", sandbox)
+    assert result.build is not None
+    assert [r.name for r in result.build.resources] == ["twice(float const*, float*, int)"]
+
+
+@pytest.mark.slow
+def test_an_extension_is_built_with_its_authors_flags_and_once(
+    written: Callable[[Any], Path], built: Callable[..., Build]
+) -> None:
+    file = written(extension())
+    report = built(file).report
+    assert report.ok, report.log
+    assert "torch 2" in report.compiler and "g++" in report.compiler
+    assert "-O1" in report.flags and not any(flag.startswith(("/", "-I/")) for flag in report.flags)
+    again = built(file).report
+    assert again.cached and again.key == report.key
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", EXPORTED)
+def test_an_exported_kernel_compiles_and_links(
+    built: Callable[..., Build], exported: Callable[[str], tuple[Path, Path]], name: str
+) -> None:
+    problem, file = exported(name)
+    build = built(file, problem)
+    assert build.artifact is not None, build.report.log
 
 
 def test_a_compiler_that_takes_too_long_is_stopped(
