@@ -1,5 +1,6 @@
 """The suite's problem directories: complete, loadable, and with inputs and tolerances that lazy kernels do not pass."""
 
+import re
 import runpy
 from collections.abc import Callable
 from typing import Any
@@ -53,6 +54,7 @@ def test_has_workloads_for_both_targets_and_held_out_ones(name: str) -> None:
 def test_brief_and_baseline_are_there(name: str) -> None:
     own = problem(name)
     assert own.brief.startswith("# ")
+    assert re.search(r"^(The t|T)olerance", own.brief, re.MULTILINE), "the brief says why the tolerance is what it is"
     assert callable(runpy.run_path(str(own.root / "baseline.py"))["run"])
 
 
