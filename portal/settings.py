@@ -27,6 +27,23 @@ from csp.constants import NONE, SELF
 from django.core.exceptions import ImproperlyConfigured
 
 BASE_DIR = Path(__file__).resolve().parent.parent
+
+
+def _one_of(name: str, default: str, allowed: tuple[str, ...]) -> str:
+    """A setting that has a few values. A misspelt one is said at the start, not at the first push that meets it."""
+    value = os.environ.get(name) or default
+    if value not in allowed:
+        raise ImproperlyConfigured(f"{name}: {value!r} is none of {', '.join(allowed)}")
+    return value
+
+
+def _count(name: str) -> int:
+    value = os.environ.get(name) or "1"
+    if not value.isdecimal() or int(value) < 1:
+        raise ImproperlyConfigured(f"{name}: {value!r} is no whole number from 1")
+    return int(value)
+
+
 KERNELYARD_HOME = Path(os.environ.get("KERNELYARD_HOME") or BASE_DIR / "var").resolve()
 KERNELYARD_HOME.mkdir(parents=True, exist_ok=True)
 
@@ -223,7 +240,7 @@ Q_TIMEOUT_S = EVALUATION_DEADLINE_S + 60
 Q_CLUSTER = {
     "name": "kernelyard",
     "orm": "default",
-    "workers": int(os.environ.get("KERNELYARD_WORKERS", "1")),
+    "workers": _count("KERNELYARD_WORKERS"),
     "timeout": Q_TIMEOUT_S,
     "retry": 3 * (Q_TIMEOUT_S + 4) + 60,
     "queue_limit": 1,
@@ -247,9 +264,9 @@ COMPARISON_BUDGET_S = EVALUATION_DEADLINE_S * 2 / 3  # fewer rounds where so man
 EVALUATION_LEASE_S = 30
 EVALUATION_MAX_CLAIMS = 3
 EVALUATION_RETRY_PAUSE_S = 30  # times the number of claims so far, after a failure that is not the attempt's fault
-SANDBOX = os.environ.get("KERNELYARD_SANDBOX", "auto")
+SANDBOX = _one_of("KERNELYARD_SANDBOX", "auto", ("auto", "bubblewrap", "unshare", "none"))
 JUDGE_IDLE_S = 300  # a judge process unused for so long gives its memory and device back
-DEFAULT_GPU = os.environ.get("KERNELYARD_DEFAULT_GPU", "h200")
+DEFAULT_GPU = _one_of("KERNELYARD_DEFAULT_GPU", "h200", ("b200", "h200", "h100"))
 
 LOGGING = {
     "version": 1,

@@ -27,7 +27,9 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     check.add_argument(
         "--reference", action="store_true", help="also run each reference and input generator once, in the sandbox"
     )
-    check.add_argument("--sandbox", default="auto", help="auto, bubblewrap, unshare or none (default: %(default)s)")
+    check.add_argument(
+        "--sandbox", default="auto", choices=["auto", "bubblewrap", "unshare", "none"], help="of --reference"
+    )
     check.set_defaults(run=_check)
     convert = actions.add_parser("convert", help="write every problem below PATH as a directory that judge can load")
     convert.add_argument("paths", type=Path, nargs="+", metavar="PATH")

@@ -53,7 +53,8 @@ def _sanitize(arguments: argparse.Namespace) -> int:
     language: Language = arguments.language or language_of(arguments.kernel_dir)
     hardware = arguments.hardware or (HardwareName.CPU if language is Language.CPP else local_hardware())
     if not tools_for(language, hardware):
-        raise CannotRun(f"no sanitizer looks at {language} kernels on {hardware}; give another --hardware")
+        there = f"on {hardware}; give another --hardware" if language.is_compiled else "anywhere"
+        raise CannotRun(f"no sanitizer looks at {language} kernels {there}")
     if arguments.workloads is not None and arguments.workloads < 1:
         raise CannotRun("--workloads must be at least 1")
     result = sanitize(

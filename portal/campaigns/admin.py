@@ -7,7 +7,7 @@ from django.contrib import admin, messages
 from django.utils import timezone
 
 from agentcore.baselines import BaselineKind
-from portal.campaigns.models import Campaign, Rescoring
+from portal.campaigns.models import BUDGET, Campaign, Rescoring
 from portal.events.models import log as log_event
 
 
@@ -23,6 +23,11 @@ class CampaignForm(forms.ModelForm):
     class Meta:
         model = Campaign
         fields = "__all__"  # noqa: DJ007  the admin's own permissions say who may change what
+        help_texts = {
+            "budget": f"An object of numbers: {', '.join(BUDGET)}. The campaign's page shows it; nothing is stopped by "
+            "it, so pause or finish the campaign when it is used up.",
+            "state": "An attempt counts for an active campaign only. What is paused or finished keeps its results.",
+        }
 
 
 @admin.register(Campaign)

@@ -9,6 +9,9 @@ from django.urls import reverse
 from agentcore.baselines import BaselineKind
 from agentcore.vocabulary import HardwareName, Language
 
+BUDGET = ("attempts", "device_minutes", "wall_minutes")
+"""What a campaign's budget may name. Pages show it; nothing stops by it: that is left to who pauses the campaign."""
+
 
 class Campaign(models.Model):
     class State(models.TextChoices):
@@ -60,6 +63,9 @@ class Campaign(models.Model):
         known = [kind.value for kind in BaselineKind]
         if not isinstance(self.baseline_kinds, list) or any(kind not in known for kind in self.baseline_kinds):
             raise ValidationError({"baseline_kinds": f"must be a list of: {', '.join(known)}"})
+        parts = self.budget.items() if isinstance(self.budget, dict) else [("", None)]
+        if any(key not in BUDGET or type(limit) not in (int, float) or limit <= 0 for key, limit in parts):
+            raise ValidationError({"budget": f"must be an object of numbers above 0, by name: {', '.join(BUDGET)}"})
 
 
 class Rescoring(models.Model):

@@ -155,6 +155,17 @@ def test_finishing_a_campaign_stamps_its_end(client, root):
     assert campaign.finished_at is not None
 
 
+def test_a_budget_is_an_object_of_known_numbers_and_the_form_says_that_nothing_stops_by_it(client, root):
+    url = reverse("admin:campaigns_campaign_add")
+    assert "nothing is stopped by it" in client.get(url).content.decode()
+    fields = {"name": "night", "language": "cpp", "hardware": "cpu", "problems": [make.make_problem().pk],
+              "state": "active"}
+    for budget in ("[5]", '{"attempts": "many"}', '{"tries": 5}', '{"attempts": true}'):
+        assert "must be an object of numbers" in client.post(url, fields | {"budget": budget}).content.decode()
+    client.post(url, fields | {"budget": '{"attempts": 500, "device_minutes": 1.5}'})
+    assert client.get(reverse("campaign-detail", args=[Campaign.objects.get().name])).status_code == 200
+
+
 def test_an_agents_name_is_fixed_once_it_exists(client, root):
     agent = make.make_agent("ada")
     client.post(
