@@ -13,7 +13,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <ctime>
-#include <vector>
 
 #ifdef KY_CUDA
 #include <cuda_runtime_api.h>
@@ -58,9 +57,10 @@ void* allocate(size_t size) {
 }
 
 void fill(void* to, std::FILE* data, int64_t offset, size_t size) {
-    std::vector<char> content(size);
-    read_content(data, offset, content.data(), size);
-    check(cudaMemcpy(to, content.data(), size, cudaMemcpyHostToDevice), "cudaMemcpy");
+    auto* content = new char[size];
+    read_content(data, offset, content, size);
+    check(cudaMemcpy(to, content, size, cudaMemcpyHostToDevice), "cudaMemcpy");
+    delete[] content;
 }
 
 void release(void* memory) { check(cudaFree(memory), "cudaFree"); }
@@ -115,9 +115,10 @@ int main(int count, char** words) {
             std::fprintf(stderr, "ky:late %d\n", index);
             break;
         }
-        std::vector<Number> numbers(static_cast<size_t>(parameters));
-        std::vector<void*> arguments(static_cast<size_t>(parameters), nullptr);
-        std::vector<void*> tensors;
+        // Plain arrays: this file is compiled with every kernel, and a header for a container takes longer than all else.
+        auto* numbers = new Number[static_cast<size_t>(parameters)]();
+        auto* arguments = new void*[static_cast<size_t>(parameters)]();
+        auto* tensors = new void*[static_cast<size_t>(parameters)]();
         std::fprintf(stderr, "ky:begin %d\n", index);
         for (int p = 0; p < parameters; ++p) {
             char role[8] = "";
@@ -135,14 +136,18 @@ int main(int count, char** words) {
                 if (std::fscanf(plan, "%" SCNd64, &size) != 1) fail("bad size in the plan");
                 if (input && std::fscanf(plan, "%" SCNd64, &offset) != 1) fail("bad offset in the plan");
                 arguments[at] = allocate(static_cast<size_t>(size));
-                tensors.push_back(arguments[at]);
+                tensors[at] = arguments[at];
                 if (input) fill(arguments[at], data, offset, static_cast<size_t>(size));
                 std::fprintf(stderr, "ky:buffer %d %p %" PRId64 "\n", p, arguments[at], size);
             }
         }
-        const int status = call(arguments.data());
+        const int status = call(arguments);
         // Freed, so that a pointer kept from an earlier call is seen when it is used again.
-        for (void* tensor : tensors) release(tensor);
+        for (int p = 0; p < parameters; ++p)
+            if (tensors[p] != nullptr) release(tensors[p]);
+        delete[] tensors;
+        delete[] arguments;
+        delete[] numbers;
         std::fprintf(stderr, "ky:end %d %d\n", index, status);
     }
     std::fclose(plan);
