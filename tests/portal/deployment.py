@@ -1,6 +1,7 @@
 """A deployment of its own for tests that need real processes: a home directory, a migrated database, environment.
 
-Also starts a throw-away PostgreSQL cluster. pytest-django's test database is per process, so it cannot serve here.
+Code runs in processes forked from one that has loaded Django (`warm`), commands in processes from scratch. Also
+starts a throw-away PostgreSQL cluster. pytest-django's test database is per process, so it cannot serve here.
 """
 
 from __future__ import annotations
@@ -17,20 +18,24 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tests.portal.warm import Forked, Warm
+
 ROOT = Path(__file__).resolve().parents[2]
-PREAMBLE = "import sys, json\nimport django\ndjango.setup()\nfrom tests.portal import factories as make\n"
+_NOT_INHERITED = ("KERNELYARD_", "DJANGO_", "PYTEST_")
 
 
 @dataclass
 class Deployment:
-    """Environment and home of one deployment; each method runs a separate process in it."""
+    """Environment and home of one deployment; each method runs a separate process in it. Close it at the end."""
 
     home: Path
     extra: dict[str, str] = field(default_factory=dict)
+    pool: dict[frozenset[tuple[str, str]], Warm] = field(default_factory=dict)
+    """What to fork from in each environment so far; may be shared by the deployments of several tests."""
 
     @property
     def environment(self) -> dict[str, str]:
-        kept = {key: value for key, value in os.environ.items() if not key.startswith(("KERNELYARD_", "DJANGO_"))}
+        kept = {key: value for key, value in os.environ.items() if not key.startswith(_NOT_INHERITED)}
         return kept | {
             "KERNELYARD_HOME": str(self.home),
             "DJANGO_SETTINGS_MODULE": "portal.settings",
@@ -43,18 +48,27 @@ class Deployment:
 
     def python(self, code: str) -> str:
         """Run ``code`` after django.setup(), with ``make`` (the factories) at hand, and return what it printed."""
-        return self._run([sys.executable, "-c", PREAMBLE + code])
+        with self.start(code) as process:
+            said, errors = process.communicate()
+        assert process.returncode == 0, f"{code[-300:]}\n{said[-2000:]}\n{errors[-4000:]}"
+        return said
 
     def json(self, code: str):
         """As `python`, for code whose last printed line is one JSON value."""
         return json.loads(self.python(code).splitlines()[-1])
 
-    def start(self, code: str, **options) -> subprocess.Popen[str]:
+    def start(self, code: str, *, stdin: int = subprocess.DEVNULL) -> Forked:
         """Start ``code`` in the background; the caller waits for it or kills it."""
-        return subprocess.Popen(
-            [sys.executable, "-u", "-c", PREAMBLE + code], cwd=ROOT, env=self.environment, text=True,
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, **options,
-        )
+        environment = self.environment
+        key = frozenset(environment.items())
+        if key not in self.pool:
+            self.pool[key] = Warm(environment)
+        return self.pool[key].fork(code, stdin=stdin)
+
+    def close(self) -> None:
+        """End what the pool holds."""
+        while self.pool:
+            self.pool.popitem()[1].close()
 
     def _run(self, command: list[str]) -> str:
         done = subprocess.run(command, cwd=ROOT, env=self.environment, text=True, capture_output=True, timeout=120)

@@ -172,13 +172,9 @@ print(json.dumps([row.speedup is not None for row in Evaluation.objects.all()]))
 
 
 @pytest.mark.postgres
-def test_hostile_text_and_restored_numbers_suit_postgresql_too(postgres, tmp_path):
+def test_hostile_text_and_restored_numbers_suit_postgresql_too(postgres_deployment):
     """NUL in jsonb and a sequence behind explicit keys are what SQLite would never complain about."""
-    from tests.portal.deployment import Deployment
-
-    url, _, _ = postgres
-    deployment = Deployment(tmp_path, {"KERNELYARD_DATABASE_URL": url.format(name="template_kernelyard")})
-    deployment.python(
+    postgres_deployment.python(
         """
 from django.db import transaction
 from portal.attempts.reindex import _reset_sequence
