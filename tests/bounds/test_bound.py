@@ -354,7 +354,9 @@ def test_no_bound_exceeds_a_published_baselines_time(sample: Path) -> None:
         problem = load_problem(path)
         assert problem.official is not None
         factory = InputFactory(problem, "cpu")
-        for workload in problem.workloads[:2]:
+        # Of each problem two that are not its largest: a reference that loops over its sequence takes seconds there.
+        sized = sorted(problem.workloads, key=lambda workload: all_bytes(problem, workload))
+        for workload in (sized[len(sized) // 4], sized[len(sized) // 2]):
             try:
                 work = count(problem, workload, factory)
             except BoundUnavailable:

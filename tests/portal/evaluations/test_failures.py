@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import signal
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from django.conf import settings as django_settings
@@ -16,9 +17,10 @@ from django.urls import reverse
 from django.utils import timezone
 
 from agentcore.gitstore import SolutionsRepository
+from agentcore.judge.result import EvaluationResult
 from portal.attempts import intake
 from portal.evaluations.models import Evaluation
-from portal.evaluations.worker import Worker, start_judge
+from portal.evaluations.worker import Judge, Worker, start_judge
 from portal.solutions import publishing
 from portal.solutions.publishing import PublishingError
 from tests.judge.conftest import candidates_of, wait_until
@@ -46,6 +48,24 @@ FAILING = {
 }
 
 
+class Hurried:
+    """A worker's judge whose kernels have two seconds for a call, not ten: what hangs is waited for in full."""
+
+    def __init__(self, judge: Judge) -> None:
+        self.judge = judge
+
+    @property
+    def pid(self) -> int:
+        return self.judge.pid or 0  # type: ignore[attr-defined]
+
+    def evaluate(self, *asked: Any, options: Mapping[str, Any] | None = None, **more: Any) -> EvaluationResult:
+        limits = {"call_timeout_s": 2.0, "first_call_timeout_s": 60.0}
+        return self.judge.evaluate(*asked, options={**limits, **(options or {})}, **more)
+
+    def close(self) -> None:
+        self.judge.close()
+
+
 @pytest.fixture
 def machine(tmp_path: Path, settings, lay_cpu_rates: Callable[[Path], Path]) -> Iterator[Worker]:
     """A worker with a judge of its own; the leases of its rows outlast every test, so that no thread renews them."""
@@ -54,7 +74,7 @@ def machine(tmp_path: Path, settings, lay_cpu_rates: Callable[[Path], Path]) -> 
     lay_cpu_rates(Path(settings.CACHE_DIR))
     repos.start(tmp_path)
     make.make_agent("ada")
-    worker = Worker("cpu", start_judge)
+    worker = Worker("cpu", lambda hardware: Hurried(start_judge(hardware)))
     yield worker
     worker.close()
 
@@ -76,7 +96,7 @@ def judged(machine: Worker) -> dict[str, Evaluation]:
 
 
 def judge_pid(machine: Worker) -> int:
-    return machine._judge.pid if machine._judge is not None else 0  # type: ignore[union-attr,attr-defined]
+    return machine._judge.pid if machine._judge is not None else 0  # type: ignore[attr-defined]
 
 
 def test_every_failing_kernel_gets_its_verdict_and_the_honest_one_behind_it_passes(machine: Worker) -> None:
@@ -113,7 +133,7 @@ def test_a_judge_that_never_answers_is_ended_and_its_row_is_not_lost(machine: Wo
     assert judged(machine)["honest"].verdict == "passed"  # from here on the judge is up
     settings.EVALUATION_MAX_CLAIMS = 1
     stopped: list[int] = []
-    for deadline_s in (4, 10, 20, 40):  # a busy machine gets no further by the first than to the build
+    for deadline_s in (2, 6, 15, 40):  # a busy machine gets no further by the first than to the build
         settings.EVALUATION_DEADLINE_S = deadline_s
         pushed(**{f"first{deadline_s}": calling("usleep(1500000);") + f"// {deadline_s}\n"})
         ended = threading.Event()
