@@ -22,7 +22,7 @@ from agentcore.selftest.corpus import Case, default_root, discover
 from agentcore.selftest.outcome import kernel_directory
 from agentcore.vocabulary import HardwareName, Language, Verdict
 from tests.build.device_half import compile_device_half
-from tests.hacks.one_unit import Piece, unit_source, units
+from tests.build.one_unit import Piece, unit_source, units
 
 CASES = {case.name: case for case in discover(default_root()) if case.language is Language.CUDA}
 ANY = "cuda/control_straight"

@@ -9,7 +9,8 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import torch
@@ -17,11 +18,12 @@ from emulator.translate import to_emulator
 
 from agentcore.agents.tunables import parse
 from agentcore.build import build
-from agentcore.build.header import entry_source, problem_header
+from agentcore.build.header import entry_source
 from agentcore.problems import Problem, Workload, load_problem
 from agentcore.problems.tensors import InputFactory, output_specs
 from agentcore.sandbox import find_sandbox
 from agentcore.vocabulary import HardwareName, Language
+from tests.build.one_unit import Piece, unit_source
 
 ROOT = Path(__file__).resolve().parents[2]
 PROBLEMS = tuple(sorted(path.parent.name for path in (ROOT / "problems").glob("*/definition.json")))
@@ -82,27 +84,36 @@ def compile_kernel(
     return built.artifact if hardware.is_gpu else ctypes.CDLL(str(built.artifact))
 
 
-def emulate_kernel(name: str, settings: Settings, place: Path) -> ctypes.CDLL:
-    """The CUDA kernel as a library for this machine's CPU; the same sources are built once below ``place``."""
-    definition = problem(name).definition
-    files = {file: to_emulator(text) for file, text in sources(name, Language.CUDA, settings).items()}
-    files["problem.h"] = problem_header(definition, Language.CUDA)
-    files["entry.cu"] = entry_source(definition, Language.CUDA)
-    tree = place / hashlib.sha256(repr(sorted(files.items())).encode()).hexdigest()[:16]
-    library = tree / "kernel.so"
+@dataclass(frozen=True, slots=True)
+class Emulated:
+    """A CUDA kernel with chosen tunables as a function of this machine's CPU, called as that of a built library is."""
+
+    settings: Settings
+    ky_call: Callable[..., int]
+
+
+def emulate_kernel(name: str, variants: Sequence[Settings], place: Path) -> list[Emulated]:
+    """The kernel with each of several settings, built together below ``place``, once, and loaded anew."""
+    own = problem(name)
+    pieces = []
+    for settings in variants:
+        files = {file: to_emulator(text).encode() for file, text in sources(name, Language.CUDA, settings).items()}
+        files[Language.CUDA.source_name] += entry_source(own.definition, Language.CUDA).encode()
+        pieces.append(Piece.of(repr(settings), files, own))
+    assert len({piece.standard for piece in pieces}) == 1, f"{name}: its settings decide which headers it includes"
+    text = unit_source(pieces, ("kernel_launch", "ky_call", "ky_abi_version"))
+    tree = place / hashlib.sha256(text.encode()).hexdigest()[:16]
+    library = tree / "kernels.so"
     if not library.is_file():
         tree.mkdir(parents=True, exist_ok=True)
-        for file, text in files.items():
-            (tree / file).write_text(text)
-        # One translation unit: the headers take longer than the kernel.
-        (tree / "whole.cpp").write_text('#include "kernel.cu"\n#include "entry.cu"\n')
-        command = ["g++", *_EMULATED, "-shared", "-fmax-errors=5", "-I.", f"-I{_EMULATOR / 'include'}"]
-        command += ["-include", str(_precompiled_emulator(place)), "whole.cpp", "-o", library.name]
+        (tree / "kernels.cpp").write_text(text)
+        command = ["g++", *_EMULATED, "-shared", "-fmax-errors=5", f"-I{_EMULATOR / 'include'}"]
+        command += ["-include", str(_precompiled_emulator(place)), "kernels.cpp", "-o", library.name]
         done = subprocess.run(command, cwd=tree, capture_output=True, text=True)
         assert done.returncode == 0, done.stderr[:4000]
-    # A copy, so that what the kernel remembers about its device begins anew.
-    own = shutil.copy(library, tree / f"kernel{next(_copies)}.so")
-    return ctypes.CDLL(str(own))
+    # A copy, so that what the kernels remember about their device begins anew.
+    loaded = ctypes.CDLL(str(shutil.copy(library, tree / f"kernels{next(_copies)}.so")))
+    return [Emulated(settings, loaded[f"ky_call_{number}"]) for number, settings in enumerate(variants)]
 
 
 def _precompiled_emulator(place: Path) -> Path:
@@ -116,7 +127,7 @@ def _precompiled_emulator(place: Path) -> Path:
     return header
 
 
-def mismatches(name: str, library: ctypes.CDLL, workload: Workload, seed: int = 1) -> dict[str, float]:
+def mismatches(name: str, library: ctypes.CDLL | Emulated, workload: Workload, seed: int = 1) -> dict[str, float]:
     """Call the kernel on fresh inputs: output → share of elements outside the tolerance, where there are any."""
     own = problem(name)
     factory = InputFactory(own, "cpu")
@@ -133,7 +144,7 @@ def mismatches(name: str, library: ctypes.CDLL, workload: Workload, seed: int = 
 
 def call(
     own: Problem,
-    library: ctypes.CDLL,
+    library: ctypes.CDLL | Emulated,
     workload: Workload,
     inputs: Mapping[str, torch.Tensor | int | float | bool],
     outputs: Mapping[str, torch.Tensor],

@@ -1,14 +1,16 @@
 """The CUDA kernels' arithmetic, run on a CPU by the emulator: every path of every kernel, and every tunable value."""
 
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from suite_kernels import CUDA_NAMES, covering_settings, emulate_kernel, mismatches, resized
+from suite_kernels import CUDA_NAMES, Emulated, covering_settings, emulate_kernel, mismatches, resized
 
 from agentcore.vocabulary import Language
 
 pytestmark = pytest.mark.skipif(shutil.which("g++") is None, reason="needs g++ (package g++)")
+Variants = Callable[[str], list[Emulated]]
 
 
 @pytest.fixture(scope="module")
@@ -58,31 +60,46 @@ FORCED = {
 }
 
 
+# Which of a kernel's variants show its paths; the others give each tunable its other values.
+PATHS = {name: 1 + len(FORCED.get(name, [])) for name in CUDA_NAMES}
+
+
+@pytest.fixture
+def variants(emulated: Path) -> Variants:
+    """``variants(name)``: the kernel as it is, forced to its other paths, and with every tunable value."""
+
+    def make(name: str) -> list[Emulated]:
+        forced = FORCED.get(name, [])
+        tuned = [settings | (forced or [{}])[0] for settings in covering_settings(name, Language.CUDA)[1:]]
+        return emulate_kernel(name, [{}, *forced, *tuned], emulated)
+
+    return make
+
+
+def assert_agrees(name: str, variant: Emulated) -> None:
+    for axes, scalars in CASES[name]:
+        wrong = mismatches(name, variant, resized(name, axes, scalars))
+        assert not wrong, f"{variant.settings} {axes} {scalars}: {wrong}"
+
+
 @pytest.mark.parametrize("name", CUDA_NAMES)
-def test_every_path_agrees_with_the_reference(name: str, emulated: Path) -> None:
-    for settings in ({}, *FORCED.get(name, [])):
-        library = emulate_kernel(name, settings, emulated)
-        for axes, scalars in CASES[name]:
-            wrong = mismatches(name, library, resized(name, axes, scalars))
-            assert not wrong, f"{settings} {axes} {scalars}: {wrong}"
+def test_every_path_agrees_with_the_reference(name: str, variants: Variants) -> None:
+    for variant in variants(name)[:PATHS[name]]:
+        assert_agrees(name, variant)
 
 
 @pytest.mark.parametrize("processors", ["1", "3"])
 def test_gemm_picks_other_tiles_and_splits_on_smaller_devices(
-    processors: str, emulated: Path, monkeypatch: pytest.MonkeyPatch
+    processors: str, variants: Variants, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("EMULATED_PROCESSORS", processors)
-    library = emulate_kernel("gemm_bf16_llama8b", {}, emulated)
-    for axes, _ in CASES["gemm_bf16_llama8b"]:
-        assert not mismatches("gemm_bf16_llama8b", library, resized("gemm_bf16_llama8b", axes)), axes
+    assert_agrees("gemm_bf16_llama8b", variants("gemm_bf16_llama8b")[0])
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", CUDA_NAMES)
-def test_every_tunable_value_agrees_with_the_reference(name: str, emulated: Path) -> None:
-    for settings in covering_settings(name, Language.CUDA)[1:]:
-        settings = settings | FORCED.get(name, [{}])[0]
-        library = emulate_kernel(name, settings, emulated)
-        for axes, scalars in CASES[name]:
-            wrong = mismatches(name, library, resized(name, axes, scalars))
-            assert not wrong, f"{settings} {axes} {scalars}: {wrong}"
+def test_every_tunable_value_agrees_with_the_reference(name: str, variants: Variants) -> None:
+    tuned = variants(name)[PATHS[name]:]
+    assert tuned
+    for variant in tuned:
+        assert_agrees(name, variant)

@@ -1,13 +1,13 @@
-"""Several CUDA cases as one source, each in a namespace of its own: a case is short, and the headers it needs are long.
+"""Several CUDA kernels as one source, each in a namespace of its own: most are short, and the headers they need long.
 
-Only cases that include the same standard headers, or ever more of them, share a source, the modest ones first, so that
-no case sees a header before it that it does not include itself. What a case defines ends with it.
+Only kernels that include the same standard headers, or ever more of them, share a source, the modest ones first, so
+that none sees a header before it that it does not include itself. What a kernel defines ends with it.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from agentcore.build.header import problem_header
@@ -21,7 +21,7 @@ _DEFINE = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)", re.M)
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A case's text with its own headers in place of their includes, and the standard headers it had, in order."""
+    """A kernel's text with its own headers in place of their includes, and the standard headers it had, in order."""
 
     name: str
     text: str
@@ -63,15 +63,19 @@ def units(pieces: Iterable[Piece]) -> list[list[Piece]]:
     return found
 
 
-def unit_source(unit: Iterable[Piece]) -> str:
-    """One source of all pieces. Line numbers are those of the cases as far as their own headers' includes."""
+def unit_source(unit: Iterable[Piece], functions: Collection[str] = ("kernel_launch",)) -> str:
+    """One source of all pieces. The C ``functions``, which each has, are numbered in their order: kernel_launch_0.
+
+    Line numbers are those of the kernels as far as their own headers' includes.
+    """
     lines: list[str] = []
     seen: set[str] = set()
     for number, piece in enumerate(unit):
-        defined = sorted({"kernel_launch", *_DEFINE.findall(piece.text)})
+        defined = sorted({*functions, *_DEFINE.findall(piece.text)})
         lines += [f"#include <{header}>" for header in piece.standard if header not in seen]
         seen.update(piece.standard)
         lines += [f"#undef {name}" for name in defined]
-        lines += [f"#define kernel_launch kernel_launch_{number}", f"namespace case_{number} {{"]
-        lines += [piece.text, f"}}  // {piece.name}", *(f"#undef {name}" for name in defined)]
+        lines += [f"#define {name} {name}_{number}" for name in functions]
+        lines += [f"namespace kernel_{number} {{", piece.text, f"}}  // {piece.name}"]
+        lines += [f"#undef {name}" for name in defined]
     return "\n".join(lines)
