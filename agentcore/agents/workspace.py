@@ -141,9 +141,9 @@ class Workspace:
         return answer
 
     def _run_yard(self, arguments: Sequence[str], *, input_text: str = "", timeout_s: float) -> bytes:
-        # Exit code 1 is an answer too: judged, and not passed.
+        # Exit code 1 is an answer too: judged, and not passed. -S: yard needs the standard library alone.
         return _run(
-            [sys.executable, str(self.root / "yard"), *arguments],
+            [sys.executable, "-S", str(self.root / "yard"), *arguments],
             self.root,
             input_bytes=input_text.encode(),
             timeout_s=timeout_s,
@@ -174,7 +174,7 @@ def _run(
     accepted: Sequence[int] = (0,),
     environment: Mapping[str, str] | None = None,
 ) -> bytes:
-    what = " ".join(Path(part).name for part in command[:2])
+    what = " ".join([Path(part).name for part in command if not part.startswith("-")][:2])
     variables = {**os.environ, "GIT_TERMINAL_PROMPT": "0", **(environment or {})}
     try:
         done = subprocess.run(

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import signal
 import socket
 import subprocess
 import sys
@@ -31,21 +32,25 @@ KERNEL = """\
 extern "C" int kernel_launch(const float* x, const float* weight, float* y, int64_t batch) { return 0; }
 """
 
+NARROW = KERNEL.replace("1 2 4", "1 2")
+
 PREPARE = """
 import shutil
 from pathlib import Path
 from django.conf import settings
+from django.core.management import call_command
 from portal.agents.models import Agent
 from portal.agents.tokens import issue_token
 from portal.attempts.repository import ensure_repositories
 from portal.problems.importing import import_problem
 from tests.portal.repositories import write_problem
-home, names, kernel = Path(sys.argv[1]), json.loads(sys.argv[2]), sys.argv[3]
-for name in names:
+call_command("migrate", verbosity=0)
+home, kernels = Path({home!r}), {kernels!r}
+for name, kernel in kernels.items():
     make.make_baseline(import_problem(write_problem(home / "problems", name)).problem, latencies=(200.0, 400.0))
     target = home / "seed" / "kernels" / name / "cpp"
     target.mkdir(parents=True)
-    (target / "kernel.cpp").write_text("int nothing;\\n" if name == "bare" else kernel)
+    (target / "kernel.cpp").write_text(kernel)
 shutil.copy(settings.KERNELS_SEED_DIR / "yard", home / "seed" / "yard")
 settings.KERNELS_SEED_DIR = home / "seed"
 ensure_repositories()
@@ -60,17 +65,17 @@ from agentcore.vocabulary import AttemptRef, Verdict
 from django.conf import settings
 from portal.evaluations import queue
 from portal.evaluations.models import Evaluation
-home = Path(sys.argv[1])
+home = Path({home!r})
 while True:
     claim = queue.claim("cpu", "test:1")
     if claim is None:
-        time.sleep(0.03)
+        time.sleep(0.1)
         continue
     attempt = Evaluation.objects.select_related("attempt__problem").get(pk=claim.evaluation_id).attempt
     rule = json.loads((home / "formulas" / attempt.problem.name).read_text())
     with AttemptsRepository.open(settings.ATTEMPTS_REPOSITORY) as repository:
         source = repository.read_kernel(attempt.commit, AttemptRef.parse(attempt.ref))["kernel.cpp"].decode()
-    values = {name: int(value) for name, value in re.findall(r"#define (\\w+) (\\d+)\\s+// tune", source)}
+    values = dict((name, int(value)) for name, value in re.findall(r"#define (\\w+) (\\d+)\\s+// tune", source))
     latency = eval(rule["latency"], dict(values))
     verdict = Verdict.PASSED if latency else Verdict.INCORRECT
     result = make.make_result(attempt, latencies=(latency, 2 * latency) if latency else (None, None), verdict=verdict,
@@ -138,34 +143,35 @@ def town(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Town]:
         port = probe.getsockname()[1]
     url = f"http://127.0.0.1:{port}"
     deployment = Deployment(home, {"KERNELYARD_PUBLIC_URL": url})
-    deployment.manage("migrate", "--verbosity", "0")
     names = [f"scale{number}" for number in range(PROBLEMS)]
-
-    def command(code: str, *arguments: str) -> list[str]:
-        program = "import sys, json, django\ndjango.setup()\nfrom tests.portal import factories as make\n" + code
-        return [sys.executable, "-c", program, *arguments]
-
-    prepared = subprocess.run(
-        command(PREPARE, str(home), json.dumps([*names, "bare"]), KERNEL), cwd=ROOT, env=deployment.environment,
-        text=True, capture_output=True, check=False,
-    )
-    assert prepared.returncode == 0, prepared.stderr
+    kernels = {**dict.fromkeys(names, KERNEL), "narrow": NARROW, "bare": "int nothing;\n"}
+    prepared = deployment.python(PREPARE.format(home=str(home), kernels=kernels))
     gunicorn = [sys.executable, "-m", "gunicorn", "portal.wsgi:application", "--threads", "4"]
     gunicorn += ["--bind", f"127.0.0.1:{port}"]
     with (home / "log").open("wb") as log:
-        servers = [
-            subprocess.Popen(line, cwd=ROOT, env=deployment.environment, stdout=log, stderr=log)
-            for line in (gunicorn, command(JUDGE, str(home)))
-        ]
+        server = subprocess.Popen(gunicorn, cwd=ROOT, env=deployment.environment, stdout=log, stderr=log)
+        judge = deployment.start(JUDGE.format(home=str(home)))
         try:
-            _await(f"{url}/api/v1/health", servers, home / "log")
-            yield Town(home, url, prepared.stdout.split()[-1], names)
-            assert all(server.poll() is None for server in servers), (home / "log").read_text()[-3000:]
+            _await(f"{url}/api/v1/health", server, home / "log")
+            yield Town(home, url, prepared.split()[-1], names)
+            assert server.poll() is None, (home / "log").read_text()[-3000:]
+            judge.kill()
+            judged = judge.communicate()
+            assert judge.returncode == -signal.SIGKILL, judged
         finally:
-            for server in servers:
-                server.terminate()
-            for server in servers:
-                server.wait(timeout=20)
+            judge.kill()
+            server.terminate()
+            server.wait(timeout=20)
+            deployment.close()
+
+
+@pytest.fixture(scope="module")
+def searched(town: Town) -> Yard:
+    """A problem with three attempts, to look at and to go on with."""
+    yard = Yard(town, town.unused.pop())
+    yard.judge_by("100 / LANES")
+    yard.tune("--attempts", "3")
+    return yard
 
 
 @pytest.fixture
@@ -175,10 +181,10 @@ def yard(town: Town) -> Yard:
     return yard
 
 
-def _await(url: str, servers: list[subprocess.Popen[bytes]], log: Path) -> None:
+def _await(url: str, server: subprocess.Popen[bytes], log: Path) -> None:
     deadline = time.monotonic() + 30
     while True:
-        assert all(server.poll() is None for server in servers), log.read_text()[-3000:]
+        assert server.poll() is None, log.read_text()[-3000:]
         try:
             with urllib.request.urlopen(url):
                 return

@@ -103,9 +103,11 @@ class Clone:
         return self.git("rev-parse", "HEAD")
 
 
-@pytest.fixture
-def bare(tmp_path: Path) -> Path:
-    seed, bare = tmp_path / "seed", tmp_path / "attempts.git"
+@pytest.fixture(scope="session")
+def fresh_bare(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The repository that each test gets a copy of."""
+    directory = tmp_path_factory.mktemp("fresh")
+    seed, bare = directory / "seed", directory / "attempts.git"
     (seed / "kernels/rmsnorm/cpp").mkdir(parents=True)
     (seed / "kernels/rmsnorm/cpp/kernel.cpp").write_text("#define ROWS 4  // tune: 1 2 4\n")
     (seed / "problems/rmsnorm").mkdir(parents=True)
@@ -114,14 +116,19 @@ def bare(tmp_path: Path) -> Path:
     git(seed, "init", "-q", "-b", "main")
     git(seed, "add", "-A")
     git(seed, "commit", "-q", "-m", "seed")
-    git(tmp_path, "clone", "-q", "--bare", str(seed), str(bare))
+    git(directory, "clone", "-q", "--bare", str(seed), str(bare))
     return bare
+
+
+@pytest.fixture
+def bare(tmp_path: Path, fresh_bare: Path) -> Path:
+    return shutil.copytree(fresh_bare, tmp_path / "attempts.git")
 
 
 @pytest.fixture
 def clone(tmp_path: Path, bare: Path, portal: FakePortal) -> Clone:
     path = tmp_path / "clone"
     git(tmp_path, "clone", "-q", "--single-branch", f"file://{bare}", str(path))
-    for key, value in (("yard.url", portal.url), ("yard.agent", "ada"), ("yard.token", TOKEN)):
-        git(path, "config", key, value)
+    with (path / ".git/config").open("a") as file:
+        file.write(f'[yard]\n\turl = {portal.url}\n\tagent = ada\n\ttoken = "{TOKEN}"\n')
     return Clone(path, bare)
