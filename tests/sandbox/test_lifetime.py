@@ -126,9 +126,17 @@ print("through", flush=True)
     with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE) as caller:
         assert caller.stdout.readline() == b"through\n"
     mark = f"sleep\0{10_000 + os.getpid() % 10_000}\0"
-    wait_until(lambda: all(Path(f"/proc/{pid}/comm").read_text() == "bwrap\n" for pid in running(mark)))
+    wait_until(lambda: all(name_of(pid) in ("bwrap", "") for pid in running(mark)))
     type(sandbox)()  # whoever starts next sweeps up what bubblewrap itself has left waiting
     wait_until(lambda: not running(mark))
+
+
+def name_of(pid: int) -> str:
+    """What a process calls itself; empty where it is gone."""
+    try:
+        return Path(f"/proc/{pid}/comm").read_text().strip()
+    except OSError:
+        return ""
 
 
 def running(command: str) -> list[int]:
@@ -175,10 +183,9 @@ def test_the_host_would_rather_kill_the_sandbox_when_memory_runs_out(sandbox):
 
 
 def test_cpu_time_file_size_and_descriptors_are_bounded(sandbox, tmp_path):
-    spun = sandbox.run([*PYTHON, "while True: pass"], limits=Limits(cpu_s=1, wall_s=30))
-    assert spun.returncode == 128 + signal.SIGXCPU and not spun.timed_out
-    deaf = "import signal; signal.signal(signal.SIGXCPU, signal.SIG_IGN)\nwhile True: pass"
-    assert sandbox.run([*PYTHON, deaf], limits=Limits(cpu_s=1, wall_s=30)).returncode == 128 + signal.SIGKILL
+    deaf = "import os, signal; signal.signal(signal.SIGXCPU, lambda *_: os.write(1, b'told'))\nwhile True: pass"
+    spun = sandbox.run([*PYTHON, deaf], limits=Limits(cpu_s=1, wall_s=30))
+    assert spun.stdout == b"told" and spun.returncode == 128 + signal.SIGKILL and not spun.timed_out
     out = tmp_path / "out"
     out.mkdir()
     wrote = sandbox.run(
@@ -361,7 +368,7 @@ print("ready", flush=True)
 """
     with sandbox.popen([*PYTHON, program], stdout=subprocess.PIPE, limits=Limits(wall_s=60)) as process:
         assert process.stdout.readline() == b"ready\n"
-        for _ in range(150):
+        for _ in range(60):
             assert process.freeze(timeout=3)
             before = process.cpu_times()
             time.sleep(0.002)

@@ -5,6 +5,7 @@
 // family: honest
 // caught-by: in-time
 // verdict: timeout
+// timeout-s: 1
 //
 // Never comes back from its third call.
 #include "rms.h"

@@ -5,6 +5,7 @@
 // family: process
 // caught-by: in-time|channel-intact
 // verdict: timeout|runtime_error|reward_hack
+// timeout-s: 1
 //
 // Stops (SIGSTOP) itself for ever in the middle of its third call: a judge without a deadline would wait for ever.
 #include <csignal>

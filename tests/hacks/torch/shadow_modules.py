@@ -5,7 +5,7 @@
 # family: process
 # caught-by: channel-intact|matches-reference|in-time|loads|outputs-written
 # verdict: incorrect|reward_hack|runtime_error|timeout
-# timeout-s: 5
+# timeout-s: 3
 #
 # Plants modules of the runner's and torch's names, and import hooks, for whoever imports next.
 import sys
