@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from agentcore.bounds import cpu
 from agentcore.bounds.cpu import CalibrationError, CpuRates, calibrate_cpu
 from agentcore.bounds.hardware import rate_table
 from agentcore.vocabulary import HardwareName
@@ -48,7 +49,10 @@ def test_the_read_rate_falls_with_size(cpu_rates: CpuRates) -> None:
 
 
 @pytest.mark.skipif(shutil.which("g++") is None, reason="g++ (package g++) is not installed")
-def test_this_cpu_is_measured_once_and_then_read_from_the_cache(tmp_path: Path) -> None:
+def test_this_cpu_is_measured_once_and_then_read_from_the_cache(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cpu, "_SECONDS_PER_RATE", 0.05)  # not for figures that anybody relies on
     first = calibrate_cpu(tmp_path / "new" / "cache")
     assert first.threads == len(os.sched_getaffinity(0))
     assert first.fp32_flops > 1e9
@@ -63,7 +67,8 @@ def test_this_cpu_is_measured_once_and_then_read_from_the_cache(tmp_path: Path) 
 
 
 @pytest.mark.skipif(shutil.which("g++") is None, reason="g++ (package g++) is not installed")
-def test_a_cache_that_cannot_be_written_is_no_error(tmp_path: Path) -> None:
+def test_a_cache_that_cannot_be_written_is_no_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cpu, "_SECONDS_PER_RATE", 0.02)
     blocked = tmp_path / "file"
     blocked.touch()
     assert calibrate_cpu(blocked / "cache").fp32_flops > 1e9
