@@ -9,6 +9,7 @@ its data, a scalar's points to a double (floating types) or an int64_t (integers
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
 from functools import cache
@@ -40,6 +41,10 @@ _CUDA_TYPES = _CPP_TYPES | {
     "bfloat16": "__nv_bfloat16",
     "float8_e4m3fn": "__nv_fp8_e4m3",
     "float8_e5m2": "__nv_fp8_e5m2",
+}
+_CUDA_HEADERS = {
+    "__half": "cuda_fp16.h", "__nv_bfloat16": "cuda_bf16.h",
+    "__nv_fp8_e4m3": "cuda_fp8.h", "__nv_fp8_e5m2": "cuda_fp8.h",
 }
 # Scalars travel as double or int64_t and arrive as the nearest type a C caller would expect.
 _SCALAR_TYPES = {"bool": "bool", "int32": "int32_t", "float64": "double"}
@@ -122,7 +127,7 @@ def parameters(definition: Definition, language: Language) -> tuple[Parameter, .
 
 def problem_header(definition: Definition, language: Language) -> str:
     """``problem.h``: types, constant axes as ``KY_<AXIS>`` macros, and the declaration of ``kernel_launch``."""
-    found = list(parameters(definition, language))
+    found = parameters(definition, language)
     lines = [parameter.declaration for parameter in found]
     notes = [parameter.note for parameter in found]
     if language is Language.CUDA:
@@ -135,7 +140,7 @@ def problem_header(definition: Definition, language: Language) -> str:
         for index, (line, note) in enumerate(zip(lines, notes, strict=True))
     ]
     constants = [f"#define KY_{name.upper()} {value}" for name, value in definition.const_axes.items()]
-    prelude = _prelude("cuda" if language is Language.CUDA else "cpp")
+    prelude = _cuda_prelude(found) if language is Language.CUDA else _cpp_prelude()
     return "\n".join(
         [
             f"// The interface of {_comment(definition.name)} in {language}. Generated; changes are overwritten.",
@@ -191,6 +196,21 @@ def _comment(text: str) -> str:
     return " ".join(text.split()).replace("\\", "/")
 
 
+def _cuda_prelude(found: Iterable[Parameter]) -> str:
+    """The types of these parameters. CUDA's headers are most of a small kernel's build, so only those needed are there,
+    and none for the entry, which is host code and only passes pointers on.
+    """
+    types = sorted({name for parameter in found for name in _CUDA_HEADERS if name in parameter.c_type.split("*")[0]})
+    return _text("prelude_cuda.h").format(
+        includes="".join(f"#include <{header}>\n" for header in sorted({_CUDA_HEADERS[name] for name in types})),
+        declarations="".join(f"struct {name};\n" for name in types),
+    )
+
+
+def _cpp_prelude() -> str:
+    return _text("prelude_cpp.h")
+
+
 @cache
-def _prelude(name: str) -> str:
-    return Path(__file__).with_name(f"prelude_{name}.h").read_text(encoding="utf-8")
+def _text(name: str) -> str:
+    return Path(__file__).with_name(name).read_text(encoding="utf-8")

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import copy
 import ctypes
+import re
 import shutil
+import subprocess
 
 import pytest
 import torch
@@ -56,6 +58,20 @@ def test_cuda_kernels_take_a_stream_last(problem):
     header = problem_header(problem.definition, Language.CUDA)
     assert "    cudaStream_t stream  " in header
     assert "static_cast<cudaStream_t>(stream)" in entry_source(problem.definition, Language.CUDA)
+
+
+def test_a_cuda_kernel_gets_the_headers_of_its_types_and_the_entry_none(problem, tmp_path):
+    def included(text):
+        return re.findall(r"#include <cuda_(\w+)\.h>", text)
+
+    every = every_dtype().definition
+    header = problem_header(every, Language.CUDA)
+    assert included(header) == ["bf16", "fp16", "fp8", "runtime"]
+    assert included(problem_header(problem.definition, Language.CUDA)) == ["runtime"]
+    (tmp_path / "problem.h").write_text(header)
+    (tmp_path / "entry.cpp").write_text(entry_source(every, Language.CUDA))
+    # No toolkit is needed for it.
+    subprocess.run(["g++", "-std=c++20", "-Werror", "-c", "entry.cpp", "-o", "entry.o"], cwd=tmp_path, check=True)
 
 
 def test_python_languages_have_no_c_interface(problem):

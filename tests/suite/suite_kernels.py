@@ -34,7 +34,7 @@ CUDA_NAMES = tuple(name for name in PROBLEMS if (KERNELS / name / "cuda").is_dir
 """Those with a starting kernel in the language."""
 _EMULATOR = Path(__file__).with_name("emulator")
 # Unique symbols would be shared by all emulated kernels of a process, and with them their shared memory.
-_EMULATED = ("-O1", "-std=c++20", "-fPIC", "-pthread", "-fno-gnu-unique", "-w")
+_EMULATED = ("-O1", "-std=c++20", "-fPIC", "-pthread", "-fno-gnu-unique", "-w", "-D__CUDACC__")
 _copies = itertools.count()
 Settings = Mapping[str, str]
 

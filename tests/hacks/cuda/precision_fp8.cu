@@ -7,6 +7,8 @@
 // verdict: incorrect
 //
 // Rounds every result through fp8 (e4m3): up to 6 % off.
+#include <cuda_fp8.h>
+
 #include "rms.cuh"
 
 __global__ void rounded(const __nv_bfloat16* x, const __nv_bfloat16* w, __nv_bfloat16* y) {
