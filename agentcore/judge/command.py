@@ -102,7 +102,7 @@ def write_whole(file: Path, text: str) -> None:
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
         temporary = file.with_name(f".{file.name}.tmp")
-        temporary.write_text(text)
+        temporary.write_text(text, "utf-8")
         temporary.replace(file)
     except OSError as error:
         raise CannotRun(f"{file} cannot be written: {error.strerror}") from error

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import ValidationError
 
 from agentcore.build.source import SourceError, read_tree
+from agentcore.judge.command import CannotRun, check_pair, write_whole
 from agentcore.judge.result import EvaluationResult
 from agentcore.kernel_language import LanguageUnclear, language_of
 from agentcore.official.export import ExportError, Origin, export_solution, to_json
@@ -40,7 +41,7 @@ def add_parser(subparsers: Subparsers) -> None:
 def _run(arguments: argparse.Namespace) -> int:
     try:
         return _export(arguments)
-    except (ExportError, LanguageUnclear, ProblemError, SourceError, OSError) as error:
+    except (CannotRun, ExportError, LanguageUnclear, ProblemError, SourceError, OSError) as error:
         print(f"kernelyard export-solution: {error}", file=sys.stderr)
         return 2
 
@@ -61,6 +62,7 @@ def _export(arguments: argparse.Namespace) -> int:
         raise ExportError(f"{directory} holds a kernel for {recorded.problem}, not for {problem.name}")
     language = arguments.language or (recorded.language if recorded else language_of(directory))
     hardware = arguments.hardware or (recorded.hardware if recorded else _hardware_for(language))
+    check_pair(language, hardware)
     origin = Origin(
         name=arguments.name or f"{problem.name}_{language}_{hardware}",
         author=arguments.author or str(published.get("agent") or "kernelyard"),
@@ -71,7 +73,7 @@ def _export(arguments: argparse.Namespace) -> int:
     if arguments.output is None:
         sys.stdout.write(written.decode())
     else:
-        arguments.output.write_bytes(written)
+        write_whole(arguments.output, written.decode())
     return 0
 
 

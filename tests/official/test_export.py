@@ -188,6 +188,7 @@ def test_a_published_kernel_brings_its_origin_and_leaves_its_records_behind(
 
 
 def test_the_command_says_what_it_cannot_tell(kernel: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert export(kernel, "--hardware", "h200") == 2 and "cpp kernels do not run on h200" in capsys.readouterr().err
     (kernel / "kernel.cpp").rename(kernel / "kernel.py")
     assert export(kernel) == 2 and "say which: --language cute" in capsys.readouterr().err
     (kernel / "kernel.py").rename(kernel / "kernel.cu")
