@@ -45,7 +45,10 @@ def _count(name: str) -> int:
 
 
 KERNELYARD_HOME = Path(os.environ.get("KERNELYARD_HOME") or BASE_DIR / "var").resolve()
-KERNELYARD_HOME.mkdir(parents=True, exist_ok=True)
+try:
+    KERNELYARD_HOME.mkdir(parents=True, exist_ok=True)
+except OSError as error:
+    raise ImproperlyConfigured(f"KERNELYARD_HOME: {KERNELYARD_HOME} cannot be made: {error.strerror}") from None
 
 PROBLEMS_DIR = BASE_DIR / "problems"
 KERNELS_SEED_DIR = BASE_DIR / "kernels_repo"

@@ -5,7 +5,6 @@ from __future__ import annotations
 from importlib import metadata
 from typing import Any
 
-from agentcore.judge.stamp import cpu_model, host_uuid
 from agentcore.sandbox import SandboxUnavailable, find_sandbox, memory_mechanism
 from agentcore.vocabulary import HardwareName, Language
 
@@ -71,6 +70,7 @@ def toolchains() -> dict[str, str]:
 def describe_host() -> dict[str, Any]:
     """Devices, toolchains, sandbox kind and missing tools of this host, for ``kernelyard devices``."""
     from agentcore.build.toolchain import missing_tools
+    from agentcore.judge.stamp import cpu_model, host_uuid  # imports torch, which looking for a device need not
 
     try:
         sandbox = find_sandbox().kind

@@ -18,6 +18,7 @@ from django.db.migrations.executor import MigrationExecutor
 from django.utils.crypto import salted_hmac
 
 from agentcore.gitstore import GitStoreError
+from agentcore.judge import devices
 from agentcore.vocabulary import HardwareName
 from portal.evaluations import materials
 from portal.evaluations.compiling import COMPILING, can_compile
@@ -57,9 +58,13 @@ def served_cluster(hardware: HardwareName, *, compile_only: bool = False) -> str
     return cluster_name(hardware)
 
 
-def obstacles(*, compile_only: bool = False) -> list[str]:
+def obstacles(hardware: HardwareName = HardwareName.CPU, *, compile_only: bool = False) -> list[str]:
     """Everything that keeps this host from judging for the fleet, each with what to do; empty if nothing does."""
     found = []
+    if not compile_only and not devices.is_here(hardware):
+        # It would take every evaluation of that class and fail each.
+        here = ", ".join(gpu["name"] for gpu in devices.gpus()) or "no NVIDIA GPU that its driver shows"
+        found.append(f"there is no {hardware} here, but {here}. kernelyard devices lists what --hardware may name")
     if compile_only and not can_compile():
         found.append("there is no nvcc here to compile with. Install NVIDIA's cuda-toolkit, or set CUDA_HOME to it")
     attempts = Path(settings.ATTEMPTS_REPOSITORY)

@@ -33,13 +33,14 @@ def test_an_empty_home_means_the_default(tmp_path: Path) -> None:
         ("KERNELYARD_DEFAULT_GPU", "H200", "'H200' is none of b200, h200, h100"),
         ("KERNELYARD_SANDBOX", "bwrap", "'bwrap' is none of auto, bubblewrap, unshare, none"),
         ("KERNELYARD_WORKERS", "two", "'two' is no whole number from 1"),
+        ("KERNELYARD_HOME", "/proc/nowhere", "/proc/nowhere cannot be made: No such file or directory"),
     ],
 )
 def test_a_misspelt_setting_is_said_at_the_start(
     name: str, value: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("KERNELYARD_HOME", str(tmp_path))
     monkeypatch.setenv(name, "")
+    monkeypatch.setenv("KERNELYARD_HOME", str(tmp_path))
     runpy.run_path(str(ROOT / "portal" / "settings.py"))
     monkeypatch.setenv(name, value)
     with pytest.raises(ImproperlyConfigured, match=f"^{name}: {said}$"):

@@ -184,6 +184,8 @@ def test_a_host_can_join_to_compile_only(home, monkeypatch, capsys):
     assert started[0]["Q_CLUSTER_NAME"] == "compile"
     assert "compiled only and never measured" in capsys.readouterr().out
     assert not compiling.is_measured(HardwareName.B200), "a host that only compiles measures nothing"
+    here = {"hardware": "b200", "name": "NVIDIA B200", "uuid": "GPU-1", "driver": "580"}
+    monkeypatch.setattr("agentcore.judge.devices.gpus", lambda: [here])
     call_command("fleet", "--hardware", "b200")
     assert compiling.is_measured(HardwareName.B200)
     monkeypatch.setattr("portal.evaluations.fleet.can_compile", lambda: False)

@@ -9,12 +9,15 @@ import sys
 import pytest
 from django.core.management import CommandError, call_command
 
+from agentcore.judge import devices
+from agentcore.vocabulary import HardwareName
 from portal.attempts.repository import ensure_repositories
-from portal.evaluations import tasks
+from portal.evaluations import compiling, tasks
 from portal.events.models import Event
 from tests.portal.deployment import ROOT, Deployment
 
 pytestmark = pytest.mark.django_db
+H200 = {"hardware": "h200", "name": "NVIDIA H200", "uuid": "GPU-1", "driver": "580"}
 ADDRESS = "http://portal.example:8000/git/attempts.git"
 
 
@@ -26,8 +29,9 @@ def started(monkeypatch) -> list[dict[str, str]]:
     return environments
 
 
-def test_the_portals_host_serves_cpu_with_its_own_cluster_and_gpus_with_theirs(home, started, capsys):
+def test_the_portals_host_serves_cpu_with_its_own_cluster_and_gpus_with_theirs(home, started, capsys, monkeypatch):
     ensure_repositories()
+    monkeypatch.setattr(devices, "gpus", lambda: [H200])
     call_command("fleet", "--hardware", "cpu")
     call_command("fleet", "--hardware", "h200", "--workers", "3")
     assert "Q_CLUSTER_NAME" not in started[0]
@@ -35,6 +39,21 @@ def test_the_portals_host_serves_cpu_with_its_own_cluster_and_gpus_with_theirs(h
     said = capsys.readouterr().out
     for part in ("sqlite", f"{home / 'attempts.git'} (this is the portal's host)", "h200, 3 at a time"):
         assert part in said
+
+
+def test_hardware_that_is_not_there_is_refused_and_not_announced(home, started, monkeypatch):
+    """Such a host would take every evaluation of that class, fail each, and end what is compiled for want of one."""
+    ensure_repositories()
+    monkeypatch.setattr(devices, "gpus", list)
+    with pytest.raises(CommandError, match="there is no h200 here, but no NVIDIA GPU"):
+        call_command("fleet", "--hardware", "h200")
+    monkeypatch.setattr(devices, "gpus", lambda: [H200])
+    with pytest.raises(CommandError, match="there is no b200 here, but NVIDIA H200"):
+        call_command("fleet", "--hardware", "b200")
+    with pytest.raises(CommandError, match="--workers must be at least 1"):
+        call_command("fleet", "--hardware", "h200", "--workers", "0")
+    assert started == []
+    assert not any(compiling.is_measured(hardware) for hardware in HardwareName if hardware.is_gpu)
 
 
 def test_sqlite_is_refused_where_a_git_address_is_set(home, settings, started, capsys):

@@ -33,11 +33,13 @@ class Command(BaseCommand):
 
     def handle(self, *args, **options) -> None:
         hardware, compile_only = HardwareName(options["hardware"]), options["compile_only"]
+        if options["workers"] is not None and options["workers"] < 1:
+            raise CommandError("--workers must be at least 1")
         if options["workers"]:
             settings.Q_CLUSTER["workers"] = options["workers"]
         for what, value in fleet.description(hardware, compile_only=compile_only):
             self.stdout.write(f"{what:9} {value}")
-        if found := fleet.obstacles(compile_only=compile_only):
+        if found := fleet.obstacles(hardware, compile_only=compile_only):
             raise CommandError("this host cannot join the fleet:\n" + "\n".join(f"- {reason}" for reason in found))
         for warning in fleet.warnings():
             self.stderr.write(self.style.WARNING(warning))
