@@ -21,8 +21,8 @@ def baseline_source(problem: Problem, kind: BaselineKind) -> bytes:
         return compiled_source(problem.name, problem.reference, *names).encode()
     if kind is BaselineKind.AGENT:
         raise NoBaseline(
-            "empty: it is filled by commits of a model-driven agent on the branch "
-            f"attempts/{problem.name}/torch/baseline/{kind.slug}"
+            "empty: an attempt in PyTorch that passed becomes it by manage.py baselines --kind agent --adopt COMMIT "
+            f"(branch attempts/{problem.name}/torch/baseline/{kind.slug})"
         )
     file = problem.root / kind.file
     if not file.is_file():
