@@ -40,7 +40,8 @@ def test_all_compile_without_spills_for_the_other_architecture(tmp_path: Path) -
     pieces = [Piece.of(name, files[name], problem(name)) for name in CUDA_NAMES]
     for unit in units(pieces):
         source = {Language.CUDA.source_name: unit_source(unit).encode()}
-        built = compile_device_half(source, problem(unit[0].name), HardwareName.B200, tmp_path / "cache", find_sandbox())
+        first = problem(unit[0].name)
+        built = compile_device_half(source, first, HardwareName.B200, tmp_path / "cache", find_sandbox())
         assert_no_spills(built)
         compiled = "\n".join(kernel.name for kernel in built.report.resources)
         assert [piece.name for number, piece in enumerate(unit) if f"kernel_{number}::" not in compiled] == []
