@@ -27,7 +27,7 @@ def test_a_host_without_git_is_told_so_in_a_line(tmp_path: Path) -> None:
 
 @pytest.mark.django_db
 @pytest.mark.parametrize(
-    ("query", "told"), [("SELECT * FROM nowhere", True), ("SELECT nothing FROM agents_agent", True), ("SELEC", False)]
+    ("query", "told"), [("SELECT * FROM nowhere", True), ("SELECT no_column FROM agents_agent", True), ("SELEC", False)]
 )
 def test_a_database_that_was_not_migrated_is_known_by_what_it_lacks(query: str, told: bool) -> None:
     with pytest.raises(DatabaseError) as caught, connection.cursor() as cursor:
