@@ -7,10 +7,12 @@ What the judge thinks of times is not looked at here: a host with two cores is n
 from __future__ import annotations
 
 import ctypes
+import functools
 import json
 import os
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -156,6 +158,17 @@ class HostTarget(CudaTarget):
         return 1.0
 
 
+@functools.cache
+def compiled(source: str) -> bytes:
+    """A shared object, compiled once for all tests that ask for the same."""
+    with tempfile.TemporaryDirectory() as directory:
+        file, artifact = Path(directory) / "kernel.cpp", Path(directory) / "kernel.so"
+        file.write_text(source)
+        flags = ["-std=c++17", "-O1", "-shared", "-fPIC", "-pthread"]
+        subprocess.run(["g++", *flags, str(file), "-o", str(artifact)], check=True)
+        return artifact.read_bytes()
+
+
 class Yard:
     def __init__(self, root: Path, fake_libcuda: Path, sandbox: Sandbox, n: int = 500) -> None:
         self.root, self.sandbox = root, sandbox
@@ -165,11 +178,8 @@ class Yard:
 
     def measure(self, *, before: str = "", launched: str = "") -> Measurement:
         """What the judge finds out about a kernel with a meddling host function or launch."""
-        source = self.root / "kernel.cpp"
-        source.write_text(KERNEL.replace("BEFORE;", before).replace("LAUNCHED;", launched))
         artifact = self.root / "kernel.so"
-        flags = ["-std=c++17", "-O1", "-shared", "-fPIC", "-pthread"]
-        subprocess.run(["g++", *flags, str(source), "-o", str(artifact)], check=True)
+        artifact.write_bytes(compiled(KERNEL.replace("BEFORE;", before).replace("LAUNCHED;", launched)))
         chosen = Effort(batches=1, device_budget_s=0.0, precision=1.0, call_timeout_s=20)
         with cast(CudaRunner, self.target.start(self.sandbox, Language.CUDA, artifact, chosen)) as runner:
             return runner.measure(self.verifier)

@@ -11,7 +11,7 @@ import sys
 
 import pytest
 
-from agentcore.sandbox import MIB, memory_mechanism
+from agentcore.sandbox import MIB, Sandbox, memory_mechanism
 from agentcore.vocabulary import CheckName, Language, Verdict
 from tests.judge.conftest import DOUBLE, DOUBLE_KERNEL, failing, workload, write_kernel, write_problem
 from tests.judge.yard import Yard
@@ -111,6 +111,14 @@ def test_writing_to_an_input_is_told_from_any_other_crash(yard: Yard, restore: s
     assert result.verdict is Verdict.REWARD_HACK and CheckName.INPUTS_INTACT in failing(result)
 
 
+@pytest.fixture(scope="module")
+def _built_ahead(yard: Yard, sandbox: Sandbox, request: pytest.FixtureRequest) -> None:
+    """What this run has selected of the failing kernels."""
+    items = [item for item in request.session.items if item.path == request.path and hasattr(item, "callspec")]
+    yard.build_ahead({body for item in items if (body := item.callspec.params.get("body"))}, sandbox)
+
+
+@pytest.mark.usefixtures("_built_ahead")
 @pytest.mark.parametrize(("body", "verdict", "check", "said"), FAILURES.values(), ids=FAILURES.keys())
 def test_a_failing_kernel_gets_its_verdict_and_the_next_is_unharmed(
     yard: Yard, body: str, verdict: Verdict, check: CheckName, said: str

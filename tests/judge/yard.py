@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import fcntl
+import itertools
 import os
 import tempfile
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+from agentcore.build import build
 from agentcore.judge.result import EvaluationResult
 from agentcore.judge.service import JudgeService
 from agentcore.judge.stamp import host_uuid
+from agentcore.problems import load_problem
+from agentcore.sandbox import Sandbox
 from agentcore.vocabulary import CheckName, HardwareName, Language, Verdict
 from tests.judge.conftest import (
     DOUBLE,
@@ -33,14 +39,25 @@ class Yard:
 
     def __init__(self, root: Path, cache_dir: Path) -> None:
         root.chmod(0o755)
-        self.root, self.made = root, 0
+        self.root, self._numbers = root, itertools.count()
         self.problem = write_problem(root / "problem", DOUBLE, [workload("a"), workload("b", {"n": 5000})])
         self.service = JudgeService(HardwareName.CPU, cache_dir, root / "judge.log")
         self.honest = self.kernel(DOUBLE_KERNEL)
 
     def kernel(self, body: str) -> Path:
-        self.made += 1
-        return write_kernel(self.root / f"kernel{self.made}", HEADERS + whole_kernel(body, self.problem))
+        return write_kernel(self.root / f"kernel{next(self._numbers)}", HEADERS + whole_kernel(body, self.problem))
+
+    def build_ahead(self, bodies: Iterable[str], sandbox: Sandbox) -> None:
+        """Fill the judge's build cache, as many at a time as there are cores: one compiler leaves the others idle."""
+        problem, builds = load_problem(self.problem), self.service.cache_dir / "builds"
+
+        def one(body: str) -> None:
+            kernel = self.kernel(body)
+            build(kernel, problem, Language.CPP, HardwareName.CPU, cache_dir=builds, sandbox=sandbox)
+
+        with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+            for _ in pool.map(one, bodies):
+                pass
 
     def judge(
         self, kernel: Path, language: Language = Language.CPP, *, problem: Path | None = None,
