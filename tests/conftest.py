@@ -124,10 +124,14 @@ class _Distribution:
         from xdist.scheduler import LoadScopeScheduling
 
         class ByFile(LoadScopeScheduling):  # type: ignore[misc]
-            """A file's tests share its fixtures on one worker; all quiet files make one unit, the last."""
+            """A file's tests share its fixtures on one worker, those of the pages one browser; all quiet files make one
+            unit, the last.
+            """
 
             def _split_scope(self, nodeid: str) -> str:
                 path = nodeid.partition("::")[0]
+                if path.startswith("tests/browser/"):
+                    return "browser"
                 return "quiet" if is_quiet(path) else path
 
         config.option.loadscopereorder = False  # the largest unit first would be the quiet one

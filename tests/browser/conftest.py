@@ -54,25 +54,62 @@ def eventually() -> Callable[..., None]:
     return wait
 
 
+VIEWPORT = {"width": 1280, "height": 900}
+IN_EVERY_TAB = {"viewport", "color_scheme"}
+"""What can be changed in a tab that is there already."""
+
+
+@pytest.fixture(scope="session")
+def tab(chromium) -> object:
+    """The page that most tests share: one that is new starts processes and compiles plotly anew, most of their time."""
+    return chromium.new_context(viewport=VIEWPORT).new_page()
+
+
 @pytest.fixture
-def open_page(chromium, live_server) -> Iterator[Callable[..., object]]:
-    """``open_page(address, **context)``: a page of a fresh context, watched for errors until the test ends."""
-    contexts, errors = [], []
+def open_page(chromium, live_server, request) -> Iterator[Callable[..., object]]:
+    """``open_page(address, **context)``: a page without cookies or storage, watched for errors until the test ends."""
+    contexts, opened, errors = [], [], []
+
+    def heard(message) -> None:
+        if message.type in ("error", "warning"):
+            errors.append(message.text)
+
+    def failed(error) -> None:
+        errors.append(str(error))
 
     def opener(address: str = "/", **options: object):
-        context = chromium.new_context(**({"viewport": {"width": 1280, "height": 900}} | options))
-        contexts.append(context)
-        page = context.new_page()
+        if IN_EVERY_TAB.issuperset(options) and not opened:
+            page = request.getfixturevalue("tab")
+            page.set_viewport_size(options.get("viewport", VIEWPORT))
+            page.emulate_media(color_scheme=options.get("color_scheme", "light"))
+        else:
+            contexts.append(chromium.new_context(**({"viewport": VIEWPORT} | options)))
+            page = contexts[-1].new_page()
+        opened.append(page)
         page.set_default_timeout(30_000)  # of a machine that does other things too
-        page.on("console", lambda message: message.type in ("error", "warning") and errors.append(message.text))
-        page.on("pageerror", lambda error: errors.append(str(error)))
+        page.on("console", heard)
+        page.on("pageerror", failed)
         page.goto(live_server.url + address)
         return page
 
     yield opener
+    for page in opened:
+        if page.context not in contexts:
+            _left_as_found(page)
+        page.remove_listener("console", heard)
+        page.remove_listener("pageerror", failed)
     for context in contexts:
         context.close()
     assert not errors, errors
+
+
+def _left_as_found(page) -> None:
+    """As a new tab of a new visitor: nothing of the last page goes on, and nothing of it is kept."""
+    page.evaluate("localStorage.clear(), sessionStorage.clear()")
+    page.context.clear_cookies()
+    page.mouse.move(0, 0)
+    page.goto("about:blank")
+    assert page.context.pages == [page], "a test left another page open"
 
 
 @pytest.fixture(autouse=True)
