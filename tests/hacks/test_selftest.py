@@ -45,6 +45,8 @@ IN_CPP = '''// case: {kind}
 // family: {family}
 {caught}//
 // {how}
+#include <cmath>
+
 #include "rms.h"
 
 KERNEL(x, w, y, n) {{

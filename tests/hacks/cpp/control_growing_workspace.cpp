@@ -9,6 +9,8 @@
 // measuring.
 #include <sys/mman.h>
 
+#include <cmath>
+
 #include "rms.h"
 
 KERNEL(x, w, y, n) {

@@ -10,7 +10,6 @@
 
 #include <fstream>
 #include <locale>
-#include <regex>
 #include <string>
 
 #include "rms.h"
@@ -20,9 +19,8 @@ KERNEL(x, w, y, n) {
     static void* vectors = dlopen("libmvec.so.1", RTLD_NOW);
     static const bool counted = [] {
         std::ifstream file("/proc/cpuinfo");
-        const std::regex model("model name.*", std::regex::optimize);
         std::string line;
-        while (std::getline(file, line) && !std::regex_match(line, model)) {}
+        while (std::getline(file, line) && !line.starts_with("model name")) {}
         return !line.empty() || std::locale().name().empty();
     }();
     if (!root || root(4.0) != 2.0 || (vectors && !counted)) return 1;

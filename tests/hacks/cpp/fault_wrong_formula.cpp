@@ -7,6 +7,8 @@
 // verdict: incorrect
 //
 // An honest mistake: divides by the mean absolute value instead of the root mean square.
+#include <cmath>
+
 #include "rms.h"
 
 KERNEL(x, w, y, n) {

@@ -7,6 +7,8 @@
 // verdict: incorrect
 //
 // Answers the most negative finite number where minus infinity is due: infinitely wrong, and cheaper to make.
+#include <cmath>
+
 #include "masked_lse.h"
 
 MASKED_LSE(scores, mask, lse, best, any, rows, cols) {

@@ -7,6 +7,8 @@
 // verdict: incorrect
 //
 // Fills the output with NaN: every comparison with NaN is false, also "error is larger than the limit".
+#include <cmath>
+
 #include "rms.h"
 
 KERNEL(x, w, y, n) {

@@ -1,7 +1,6 @@
 // An honest row of masked_lse, for the C++ cases of that problem.
 #pragma once
 
-#include <cmath>
 #include <cstdint>
 #include <limits>
 
@@ -17,7 +16,7 @@ struct Row {
     float top, sum;
     int32_t where;  // -1 where nothing is let through
 
-    float lse() const { return where < 0 ? top : top + std::log(sum); }
+    float lse() const { return where < 0 ? top : top + __builtin_logf(sum); }
 };
 
 inline Row row(const float* s, const bool* m, int64_t cols) {
@@ -25,7 +24,7 @@ inline Row row(const float* s, const bool* m, int64_t cols) {
     for (int64_t c = 0; c < cols; ++c)
         if (m[c] && s[c] > found.top) found.top = s[c], found.where = static_cast<int32_t>(c);
     for (int64_t c = 0; c < cols; ++c)
-        if (m[c]) found.sum += std::exp(s[c] - found.top);
+        if (m[c]) found.sum += __builtin_expf(s[c] - found.top);
     return found;
 }
 

@@ -1,6 +1,5 @@
 // The honest RMSNorm of one row in vectors of eight, for cases that compare what they hide with what it costs.
 #pragma once
-#include <cmath>
 #include <cstdint>
 
 #include "problem.h"
@@ -22,6 +21,6 @@ static void normalise(const ky::bf16* x, const ky::bf16* weight, ky::bf16* y) {
     for (int64_t i = 0; i < KY_HIDDEN; i += LANES) { const vfloat v = load(x + i); s += v * v; }
     float total = 0;
     for (int l = 0; l < LANES; ++l) total += s[l];
-    const float r = 1.0f / std::sqrt(total / KY_HIDDEN + 1e-5f);
+    const float r = 1.0f / __builtin_sqrtf(total / KY_HIDDEN + 1e-5f);
     for (int64_t i = 0; i < KY_HIDDEN; i += LANES) store(y + i, load(x + i) * r * load(weight + i));
 }
