@@ -88,9 +88,11 @@ def bound_from_work(
         moved = dict(work.input_bytes)
         rates = _cpu_rate_table(cpu_rates, read)
         profile = "measured"
+        others = 0.0 if cpu_rates.was_quiet else cpu_rates.others_share or 0.0
+        busy = f" while others used {others:.0%} of it," if others else ""
         sources = dict.fromkeys(
             rates, f"measured on this host at {cpu_rates.measured_at:%Y-%m-%d %H:%M} UTC, {cpu_rates.threads} threads,"
-            f" raised by {_CPU_MARGIN - 1:.0%}"
+            f"{busy} raised by {_CPU_MARGIN - 1:.0%}"
         )  # fmt: skip
         ceilings = {name: rate / _CPU_MARGIN for name, rate in rates.items()}
         resource_us["memory"] = read / rates["memory"] * 1e6

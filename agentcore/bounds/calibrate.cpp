@@ -1,7 +1,10 @@
 // Measures what this host's CPU can do at best: read bandwidth by working set, and multiply-add rates.
-// Prints one JSON object. Usage: calibrate THREADS SECONDS BYTES...   (working sets, for all threads together)
+// Prints one JSON object. Usage: calibrate THREADS SECONDS PASSES BYTES...
+// SECONDS is the time for each rate, in all PASSES together; BYTES are working sets, for all threads together.
 //
-// Every thread times many short pieces of its own work while the others do the same; a thread's rate is the 95th
+// Every pass measures every rate and the highest is kept: what the neighbours do for a while spoils a pass, not a rate.
+// Within a pass,
+// every thread times many short pieces of its own work while the others do the same; a thread's rate is the 95th
 // percentile of its pieces and the host's rate the sum over threads. On a quiet host that is the shared rate; on a busy
 // one, pieces that were preempted drop out and the sum can only come out too high, which keeps a bound valid.
 #include <algorithm>
@@ -71,32 +74,44 @@ static double total_rate(int threads, double budget, const std::function<Piece(i
     return total;
 }
 
-static double read_rate(int threads, double budget, size_t bytes) {
-    const size_t piece_bytes = 512 << 10;
-    const size_t each = std::max<size_t>(bytes / threads / piece_bytes, 1) * piece_bytes;
-    std::vector<void*> data(threads);
-    for (auto& part : data) {
-        part = aligned_alloc(64, each);
-        memset(part, 1, each);
-    }
-    const double rate = total_rate(threads, budget, [&](int t) -> Piece {
-        const Words* base = static_cast<const Words*>(data[t]);
+static constexpr size_t kPieceBytes = 512 << 10;
+
+static size_t bytes_each(size_t bytes, int threads) {
+    return std::max<size_t>(bytes / threads / kPieceBytes, 1) * kPieceBytes;
+}
+
+// Every thread's memory, large enough for the largest working set and filled by the thread that reads it, once.
+struct Memory {
+    std::vector<void*> parts;
+    size_t each;
+};
+
+static double read_rate(Memory& memory, int threads, double budget, size_t bytes) {
+    const size_t each = bytes_each(bytes, threads);
+    return total_rate(threads, budget, [&, each](int t) -> Piece {
+        if (!memory.parts[t]) {
+            memory.parts[t] = aligned_alloc(kPieceBytes, memory.each);
+            if (!memory.parts[t]) {
+                fprintf(stderr, "no memory for a working set of %zu bytes\n", memory.each * threads);
+                exit(1);
+            }
+            memset(memory.parts[t], 1, memory.each);
+        }
+        const Words* base = static_cast<const Words*>(memory.parts[t]);
         size_t at = 0;
         return [base, at, each]() mutable {
             Words a{}, b{}, c{}, d{}, e{}, f{}, g{}, h{};
             const Words* p = base + at / 64;
-            for (size_t i = 0; i < piece_bytes / 64; i += 8) {
+            for (size_t i = 0; i < kPieceBytes / 64; i += 8) {
                 a += p[i]; b += p[i + 1]; c += p[i + 2]; d += p[i + 3];
                 e += p[i + 4]; f += p[i + 5]; g += p[i + 6]; h += p[i + 7];
             }
             Words sum = a + b + c + d + e + f + g + h;
             asm volatile("" : : "r"(&sum) : "memory");
-            at = at + piece_bytes < each ? at + piece_bytes : 0;
-            return double(piece_bytes);
+            at = at + kPieceBytes < each ? at + kPieceBytes : 0;
+            return double(kPieceBytes);
         };
     });
-    for (auto part : data) free(part);
-    return rate;
 }
 
 static double fma_rate(int threads, double budget) {
@@ -144,18 +159,25 @@ static double bf16_rate(int threads, double budget) {
 }
 
 int main(int argc, char** argv) {
-    if (argc < 4) {
-        fprintf(stderr, "usage: calibrate THREADS SECONDS BYTES...\n");
+    if (argc < 5) {
+        fprintf(stderr, "usage: calibrate THREADS SECONDS PASSES BYTES...\n");
         return 2;
     }
-    const int threads = std::max(1, atoi(argv[1]));
-    const double budget = atof(argv[2]);
-    printf("{\"fp32_flops\": %.6g, \"bf16_flops\": %.6g, \"read_bytes\": {", fma_rate(threads, budget),
-           bf16_rate(threads, budget));
-    for (int i = 3; i < argc; ++i) {
-        const size_t bytes = strtoull(argv[i], nullptr, 10);
-        printf("%s\"%zu\": %.6g", i > 3 ? ", " : "", bytes, read_rate(threads, budget, bytes));
+    const int threads = std::max(1, atoi(argv[1])), passes = std::max(1, atoi(argv[3]));
+    const double budget = atof(argv[2]) / passes;
+    std::vector<size_t> sizes;
+    for (int i = 4; i < argc; ++i) sizes.push_back(strtoull(argv[i], nullptr, 10));
+    Memory memory{std::vector<void*>(threads), bytes_each(*std::max_element(sizes.begin(), sizes.end()), threads)};
+    double fp32 = 0, bf16 = 0;
+    std::vector<double> reads(sizes.size());
+    for (int pass = 0; pass < passes; ++pass) {
+        fp32 = std::max(fp32, fma_rate(threads, budget));
+        bf16 = std::max(bf16, bf16_rate(threads, budget));
+        for (size_t i = 0; i < sizes.size(); ++i)
+            reads[i] = std::max(reads[i], read_rate(memory, threads, budget, sizes[i]));
     }
+    printf("{\"fp32_flops\": %.6g, \"bf16_flops\": %.6g, \"read_bytes\": {", fp32, bf16);
+    for (size_t i = 0; i < sizes.size(); ++i) printf("%s\"%zu\": %.6g", i ? ", " : "", sizes[i], reads[i]);
     printf("}}\n");
     return 0;
 }

@@ -37,7 +37,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     about = "Measure the CPU rates that bounds use, and cache them."
     calibrate = subparsers.add_parser("calibrate", help="measure this host's CPU", description=about)
     calibrate.add_argument("--cache-dir", type=Path, default=None)
-    calibrate.add_argument("--force", action="store_true", help="measure again even if there is a cached measurement")
+    calibrate.add_argument("--force", action="store_true", help="measure again at once; rates only rise")
     calibrate.set_defaults(run=_calibrate)
 
 
@@ -53,6 +53,9 @@ def _calibrate(arguments: argparse.Namespace) -> int:
         print(f"  bf16 dot product   {rates.bf16_flops / 1e9:9.1f} GFLOP/s")
     for size, rate in sorted(rates.read_bytes.items()):
         print(f"  read {size / 2**20:6.0f} MiB    {rate / 1e9:9.1f} GB/s")
+    if rates.others_share is not None:
+        again = "" if rates.is_settled else ": measured again at the first use half an hour from now"
+        print(f"  others used {rates.others_share:.0%} of it meanwhile{again}")
     return 0
 
 

@@ -104,6 +104,12 @@ class Judge:
             self._factories[problem.digest] = InputFactory(problem, self.target.torch_device)
         return self._factories[problem.digest]
 
+    def measure_rates_again(self) -> None:
+        """Measure this CPU again where that is due: its rates were only seen while others used it. Else do nothing."""
+        if self.cpu_rates is not None and self.cpu_rates.is_due(datetime.now(UTC)):
+            self.cpu_rates = calibrate_cpu(self.cache_dir)
+            self._bounds.clear()
+
     def bound(self, problem: Problem, workload: Workload) -> BoundRecord | str:
         """T_SOL of a workload, or the reason there is none."""
         key = (problem.digest, workload.uuid)
@@ -160,6 +166,7 @@ class _Evaluation:
                 self.findings.record_sandbox(sandbox.kind, ": not mergeable")
                 if self.judge.target.builds_disturb:
                     with self._lease():
+                        self.judge.measure_rates_again()
                         self._build_and_measure(sandbox)
                 else:
                     self._build_and_measure(sandbox)

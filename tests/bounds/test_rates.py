@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -57,13 +58,51 @@ def test_this_cpu_is_measured_once_and_then_read_from_the_cache(
     assert first.threads == len(os.sched_getaffinity(0))
     assert first.fp32_flops > 1e9
     assert all(rate > 1e8 for rate in first.read_bytes.values())
+    assert list(first.read_bytes) == sorted(first.read_bytes)
+    assert list(first.read_bytes.values()) == sorted(first.read_bytes.values(), reverse=True)
+    assert first.others_share is not None
     # A second measurement would have another timestamp.
     assert calibrate_cpu(tmp_path / "new" / "cache") == first
-    kept = list((tmp_path / "new" / "cache").iterdir())
-    assert len(kept) == 1
-    kept[0].write_text("{broken")
+    (kept,) = (tmp_path / "new" / "cache").iterdir()
+    # Seen on a busy host an hour ago, one rate higher than it can be seen now.
+    earlier = first.measured_at - timedelta(hours=1)
+    seen = {"others_share": 0.5, "fp32_flops": 1e18, "bf16_flops": 1.0, "measured_at": earlier}
+    busy = first.model_copy(update=seen)
+    kept.write_text(busy.model_dump_json())
     again = calibrate_cpu(tmp_path / "new" / "cache")
     assert again.measured_at > first.measured_at
+    assert again.fp32_flops == 1e18
+    assert again.bf16_flops != 1.0 or first.bf16_flops == 0
+    assert all(rate >= first.read_bytes[size] for size, rate in again.read_bytes.items())
+    assert (again.measurements, list((tmp_path / "new" / "cache").iterdir())) == (2, [kept])
+    assert calibrate_cpu(tmp_path / "new" / "cache") == again
+    monkeypatch.setenv("PATH", str(tmp_path))  # no compiler: what was kept is better than nothing
+    kept.write_text(busy.model_dump_json())
+    assert calibrate_cpu(tmp_path / "new" / "cache") == busy
+    kept.write_text("{broken")
+    with pytest.raises(CalibrationError):
+        calibrate_cpu(tmp_path / "new" / "cache")
+
+
+@pytest.mark.parametrize(
+    ("share", "measurements", "minutes", "due"),
+    [(0.01, 1, 600, False), (0.3, 1, 20, False), (0.3, 1, 40, True), (None, 1, 40, True), (0.3, 8, 600, False)],
+)
+def test_a_busy_host_is_measured_again_later_but_not_for_ever(
+    cpu_rates: CpuRates, share: float | None, measurements: int, minutes: int, due: bool
+) -> None:
+    rates = cpu_rates.model_copy(update={"others_share": share, "measurements": measurements})
+    assert rates.is_due(rates.measured_at + timedelta(minutes=minutes)) is due
+
+
+def test_two_measurements_give_the_higher_of_each_rate_and_of_every_larger_working_set(cpu_rates: CpuRates) -> None:
+    later = cpu_rates.model_copy(update={
+        "fp32_flops": 1e11, "bf16_flops": 2e12, "read_bytes": {8 << 20: 2e11, 64 << 20: 2.45e11}, "others_share": 0.2
+    })  # fmt: skip
+    both = cpu_rates.raised_to(later)
+    assert (both.fp32_flops, both.bf16_flops) == (5e11, 2e12)
+    assert both.read_bytes == {4 << 20: 2.5e11, 8 << 20: 2.45e11, 16 << 20: 2.45e11, 64 << 20: 2.45e11, 256 << 20: 8e10}
+    assert (both.others_share, both.measurements) == (0.2, 2)
 
 
 @pytest.mark.skipif(shutil.which("g++") is None, reason="g++ (package g++) is not installed")
