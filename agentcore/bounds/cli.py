@@ -31,6 +31,10 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         "--records", type=Path, metavar="DIR", help="with --compare: also beside the times in the results below DIR"
     )
     bounds.add_argument("--heldout", action="store_true", help="the held-out workloads as well")
+    bounds.add_argument(
+        "--verbose", action="store_true",
+        help="below each workload: FLOPs by precision, bytes by tensor, rates with their sources, assumptions",
+    )  # fmt: skip
     bounds.add_argument("--json", type=Path, metavar="OUT", help="write every number to OUT; - is standard output")
     bounds.add_argument("--cache-dir", type=Path, default=None, help="where the CPU's measured rates are kept")
     bounds.set_defaults(run=partial(run_command, _bounds))
@@ -67,6 +71,8 @@ def _refuse_what_does_not_go_together(arguments: argparse.Namespace) -> None:
         raise CannotRun("--records needs --compare")
     if arguments.records is not None and not arguments.records.is_dir():
         raise CannotRun(f"--records {arguments.records}: there is no such directory")
+    if arguments.verbose and (arguments.compare or str(arguments.json) == "-"):
+        raise CannotRun("--verbose goes with neither --compare nor --json -, which has every number")
     if arguments.heldout and arguments.compare:
         raise CannotRun("--heldout does not go with --compare: nothing is published for held-out workloads")
 
@@ -89,6 +95,7 @@ def _bounds(arguments: argparse.Namespace) -> int:
     _refuse_what_does_not_go_together(arguments)
     with kept_for_good():
         from agentcore.bounds.bound import BoundUnavailable, bound
+        from agentcore.bounds.explain import explain
         from agentcore.problems.tensors import InputFactory
 
     problems, broken = _problems(arguments.path)
@@ -119,6 +126,8 @@ def _bounds(arguments: argparse.Namespace) -> int:
                 else:
                     row["bound"] = record.model_dump(mode="json")
                     line = f"{record.t_sol_us:12.3f} µs  {record.limiter}"
+                    if arguments.verbose:
+                        line = "\n    ".join([line, *explain(record)])
                 rows.append(row)
                 if not quiet:
                     print(f"{problem.name:40} {axes:40} {line}")

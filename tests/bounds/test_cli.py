@@ -22,6 +22,25 @@ def test_bounds_prints_and_writes_every_workload(tmp_path: Path, capsys: pytest.
     assert all(row["bound"]["t_sol_us"] > 0 and row["bound"]["rates"] for row in written["workloads"])
 
 
+def test_verbose_prints_every_number_of_the_record_below_its_workload(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "bounds.json"
+    problem = str(ROOT / "problems" / "gemm_bf16_llama8b")
+    assert main(["bounds", problem, "--hardware", "h200", "--verbose", "--json", str(out)]) == 0
+    first, *others = capsys.readouterr().out.split("gemm_bf16_llama8b ")[1:]
+    record = json.loads(out.read_text())["workloads"][0]["bound"]
+    assert len(others) + 1 == len(json.loads(out.read_text())["workloads"])
+    for unit, amount in record["flops"].items():
+        assert f"{amount:,.0f}  {unit}\n" in first
+    for tensor, amount in record["bytes_moved"].items():
+        assert f"{amount:,}  {tensor}\n" in first
+    assert record["rates"].keys() >= {"memory", "half"}
+    assert "rate                    4.8 TB/s  memory: " in first
+    for said in [*record["rate_sources"].values(), *record["assumptions"]]:
+        assert said in first
+
+
 def test_a_comparison_with_nothing_published_prints_our_numbers_and_says_so(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -54,6 +73,8 @@ def test_bounds_names_an_unknown_profile_and_an_empty_path(tmp_path: Path, capsy
         (["h200", "--records", "."], "--records needs --compare"),
         (["h200", "--compare", "--records", "nowhere"], "--records nowhere: there is no such directory"),
         (["h200", "--compare", "--profile", "x"], "NVIDIA H200 SXM has no rate profile 'x'; it has boost"),
+        (["h200", "--compare", "--verbose"], "--verbose goes with neither"),
+        (["h200", "--verbose", "--json", "-"], "--verbose goes with neither"),
         (["h200", "--compare", "--heldout"], "--heldout does not go with --compare"),
         (["h200", "--json", "/proc/nowhere/bounds.json"], "/proc/nowhere/bounds.json cannot be written"),
     ],
