@@ -1,4 +1,4 @@
-"""Several CUDA kernels as one source, each in a namespace of its own: most are short, and the headers they need long.
+"""Several kernels as one source, each in a namespace of its own: most are short, and the headers they need long.
 
 Only kernels that include the same standard headers, or ever more of them, share a source, the modest ones first, so
 that none sees a header before it that it does not include itself. What a kernel defines ends with it.
@@ -28,10 +28,10 @@ class Piece:
     standard: tuple[str, ...]
 
     @staticmethod
-    def of(name: str, files: Mapping[str, bytes], problem: Problem) -> Piece:
+    def of(name: str, files: Mapping[str, bytes], problem: Problem, language: Language = Language.CUDA) -> Piece:
         """From a kernel's files. Raises KeyError for an include that is not among them."""
         texts = {file: content.decode() for file, content in files.items()}
-        texts["problem.h"] = problem_header(problem.definition, Language.CUDA)
+        texts["problem.h"] = problem_header(problem.definition, language)
         standard: dict[str, None] = {}
         begun: set[str] = set()
 
@@ -47,7 +47,7 @@ class Piece:
             return f'#line 1 "{file}"\n' + _INCLUDE.sub(included, _PRAGMA_ONCE.sub("", texts[file]))
 
         # As in a build, problem.h is seen first.
-        text = written_out("problem.h") + written_out(Language.CUDA.source_name)
+        text = written_out("problem.h") + written_out(language.source_name)
         return Piece(name, text, tuple(standard))
 
 

@@ -18,7 +18,10 @@ from emulator.translate import to_emulator
 
 from agentcore.agents.tunables import parse
 from agentcore.build import build
+from agentcore.build.cache import BuildCache
+from agentcore.build.compile import compile_tree
 from agentcore.build.header import entry_source
+from agentcore.build.recipe import recipe
 from agentcore.problems import Problem, Workload, load_problem
 from agentcore.problems.tensors import InputFactory, output_specs
 from agentcore.sandbox import find_sandbox
@@ -85,23 +88,28 @@ def compile_kernel(
 
 
 @dataclass(frozen=True, slots=True)
-class Emulated:
-    """A CUDA kernel with chosen tunables as a function of this machine's CPU, called as that of a built library is."""
+class Variant:
+    """A kernel with chosen tunables as a function of this machine's CPU, called as that of a built library is."""
 
     settings: Settings
     ky_call: Callable[..., int]
 
 
-def emulate_kernel(name: str, variants: Sequence[Settings], place: Path) -> list[Emulated]:
-    """The kernel with each of several settings, built together below ``place``, once, and loaded anew."""
-    own = problem(name)
-    pieces = []
-    for settings in variants:
-        files = {file: to_emulator(text).encode() for file, text in sources(name, Language.CUDA, settings).items()}
-        files[Language.CUDA.source_name] += entry_source(own.definition, Language.CUDA).encode()
-        pieces.append(Piece.of(repr(settings), files, own))
-    assert len({piece.standard for piece in pieces}) == 1, f"{name}: its settings decide which headers it includes"
-    text = unit_source(pieces, ("kernel_launch", "ky_call", "ky_abi_version"))
+def compile_variants(name: str, variants: Sequence[Settings], place: Path) -> list[Variant]:
+    """The C++ kernel with each of several settings, built together with the judge's flags."""
+    files = {
+        Language.CPP.source_name: _together(name, Language.CPP, variants).encode(),
+        "problem.h": b"// in each of them\n",
+    }
+    cache, flags = BuildCache(place / "cache"), recipe(Language.CPP, HardwareName.CPU)
+    built = compile_tree(files, {}, Language.CPP, flags, cache, find_sandbox())
+    assert built.artifact is not None, f"{name}: {built.report.log}"
+    return _loaded(ctypes.CDLL(str(built.artifact)), variants)
+
+
+def emulate_kernel(name: str, variants: Sequence[Settings], place: Path) -> list[Variant]:
+    """The CUDA kernel with each of several settings, built together below ``place``, once, and loaded anew."""
+    text = _together(name, Language.CUDA, variants)
     tree = place / hashlib.sha256(text.encode()).hexdigest()[:16]
     library = tree / "kernels.so"
     if not library.is_file():
@@ -112,8 +120,27 @@ def emulate_kernel(name: str, variants: Sequence[Settings], place: Path) -> list
         done = subprocess.run(command, cwd=tree, capture_output=True, text=True)
         assert done.returncode == 0, done.stderr[:4000]
     # A copy, so that what the kernels remember about their device begins anew.
-    loaded = ctypes.CDLL(str(shutil.copy(library, tree / f"kernels{next(_copies)}.so")))
-    return [Emulated(settings, loaded[f"ky_call_{number}"]) for number, settings in enumerate(variants)]
+    return _loaded(ctypes.CDLL(str(shutil.copy(library, tree / f"kernels{next(_copies)}.so"))), variants)
+
+
+def _together(name: str, language: Language, variants: Sequence[Settings]) -> str:
+    """One source of the kernel with each of several settings, for g++: the headers take longer than the kernel."""
+    own = problem(name)
+    entry = entry_source(own.definition, language)
+    pieces = []
+    for settings in variants:
+        texts = sources(name, language, settings)
+        if language is Language.CUDA:
+            texts = {file: to_emulator(text) for file, text in texts.items()}
+        texts[language.source_name] += entry
+        files = {file: text.encode() for file, text in texts.items()}
+        pieces.append(Piece.of(repr(settings), files, own, language))
+    assert len({piece.standard for piece in pieces}) == 1, f"{name}: its settings decide which headers it includes"
+    return unit_source(pieces, ("kernel_launch", "ky_call", "ky_abi_version"))
+
+
+def _loaded(library: ctypes.CDLL, variants: Sequence[Settings]) -> list[Variant]:
+    return [Variant(settings, library[f"ky_call_{number}"]) for number, settings in enumerate(variants)]
 
 
 def _precompiled_emulator(place: Path) -> Path:
@@ -127,7 +154,7 @@ def _precompiled_emulator(place: Path) -> Path:
     return header
 
 
-def mismatches(name: str, library: ctypes.CDLL | Emulated, workload: Workload, seed: int = 1) -> dict[str, float]:
+def mismatches(name: str, library: ctypes.CDLL | Variant, workload: Workload, seed: int = 1) -> dict[str, float]:
     """Call the kernel on fresh inputs: output → share of elements outside the tolerance, where there are any."""
     own = problem(name)
     factory = InputFactory(own, "cpu")
@@ -144,7 +171,7 @@ def mismatches(name: str, library: ctypes.CDLL | Emulated, workload: Workload, s
 
 def call(
     own: Problem,
-    library: ctypes.CDLL | Emulated,
+    library: ctypes.CDLL | Variant,
     workload: Workload,
     inputs: Mapping[str, torch.Tensor | int | float | bool],
     outputs: Mapping[str, torch.Tensor],

@@ -5,12 +5,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from suite_kernels import CUDA_NAMES, Emulated, covering_settings, emulate_kernel, mismatches, resized
+from suite_kernels import CUDA_NAMES, Variant, covering_settings, emulate_kernel, mismatches, resized
 
 from agentcore.vocabulary import Language
 
 pytestmark = pytest.mark.skipif(shutil.which("g++") is None, reason="needs g++ (package g++)")
-Variants = Callable[[str], list[Emulated]]
+Variants = Callable[[str], list[Variant]]
 
 
 @pytest.fixture(scope="module")
@@ -68,7 +68,7 @@ PATHS = {name: 1 + len(FORCED.get(name, [])) for name in CUDA_NAMES}
 def variants(emulated: Path) -> Variants:
     """``variants(name)``: the kernel as it is, forced to its other paths, and with every tunable value."""
 
-    def make(name: str) -> list[Emulated]:
+    def make(name: str) -> list[Variant]:
         forced = FORCED.get(name, [])
         tuned = [settings | (forced or [{}])[0] for settings in covering_settings(name, Language.CUDA)[1:]]
         return emulate_kernel(name, [{}, *forced, *tuned], emulated)
@@ -76,7 +76,7 @@ def variants(emulated: Path) -> Variants:
     return make
 
 
-def assert_agrees(name: str, variant: Emulated) -> None:
+def assert_agrees(name: str, variant: Variant) -> None:
     for axes, scalars in CASES[name]:
         wrong = mismatches(name, variant, resized(name, axes, scalars))
         assert not wrong, f"{variant.settings} {axes} {scalars}: {wrong}"
