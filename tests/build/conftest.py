@@ -27,6 +27,12 @@ def sandbox() -> Sandbox:
         pytest.skip(str(error))
 
 
+@pytest.fixture(scope="session")
+def shared_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """For tests that may find what another has built."""
+    return tmp_path_factory.mktemp("shared-cache")
+
+
 @pytest.fixture
 def compiled(tmp_path: Path, problem: Problem, sandbox: Sandbox) -> Callable[..., Build]:
     """Writes the sources (path to text) and builds them; by default C++ for the CPU."""

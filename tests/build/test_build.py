@@ -155,18 +155,12 @@ def test_a_syntax_error_in_python_is_told_and_nothing_is_run(compiled):
 # -- CUDA
 
 
-@pytest.fixture(scope="module")
-def cuda_cache(tmp_path_factory):
-    """For tests that may find what another has built."""
-    return tmp_path_factory.mktemp("cuda-cache")
-
-
 @needs_nvcc
 @pytest.mark.parametrize(
     ("hardware", "arch"), [(HardwareName.H200, "sm_90a"), (HardwareName.H100, "sm_90a"), (HardwareName.B200, "sm_100a")]
 )
-def test_cuda_is_compiled_for_the_hardware_with_a_resource_report(compiled, cuda_cache, hardware, arch):
-    built = compiled(KERNEL_CU, Language.CUDA, hardware, cache_dir=cuda_cache)
+def test_cuda_is_compiled_for_the_hardware_with_a_resource_report(compiled, shared_cache, hardware, arch):
+    built = compiled(KERNEL_CU, Language.CUDA, hardware, cache_dir=shared_cache)
     assert built.report.ok, built.report.log
     assert built.report.arch == arch and arch.encode() in built.artifact.read_bytes()
     assert "cuda_13" in built.report.compiler and "with g++" in built.report.compiler
@@ -176,13 +170,13 @@ def test_cuda_is_compiled_for_the_hardware_with_a_resource_report(compiled, cuda
     assert 8 <= kernel.registers <= 64
     assert kernel.shared_bytes == 512 and kernel.barriers == 1
     assert kernel.spill_store_bytes == kernel.spill_load_bytes == 0
-    again = compiled(KERNEL_CU, Language.CUDA, hardware, cache_dir=cuda_cache)
+    again = compiled(KERNEL_CU, Language.CUDA, hardware, cache_dir=shared_cache)
     assert again.report.cached and again.report.resources == built.report.resources
 
 
 @needs_nvcc
-def test_the_cuda_artefact_needs_nothing_of_the_toolkit(compiled, cuda_cache):
-    artifact = compiled(KERNEL_CU, Language.CUDA, cache_dir=cuda_cache).artifact
+def test_the_cuda_artefact_needs_nothing_of_the_toolkit(compiled, shared_cache):
+    artifact = compiled(KERNEL_CU, Language.CUDA, cache_dir=shared_cache).artifact
     needed = subprocess.run(["readelf", "-d", artifact], capture_output=True, text=True, check=True).stdout
     assert "libcudart" not in needed
     ctypes.CDLL(str(artifact))  # every symbol resolves on a host without a GPU

@@ -38,8 +38,10 @@ def elf(kind: int, machine: int, *, valid: bool = True) -> bytes:
         (b"", ""),
     ],
 )
-def test_a_pasted_file_is_named_with_its_place(compiled: Callable[..., Build], content: bytes, found: str) -> None:
-    artifact = compiled(KERNEL_CPP).artifact
+def test_a_pasted_file_is_named_with_its_place(
+    compiled: Callable[..., Build], shared_cache: Path, content: bytes, found: str
+) -> None:
+    artifact = compiled(KERNEL_CPP, cache_dir=shared_cache).artifact
     assert artifact is not None
     ours = artifact.read_bytes()
     said = carried(ours + content)
@@ -57,13 +59,13 @@ def test_damaged_headers_hide_nothing() -> None:
 
 
 def test_the_compilers_own_gpu_code_is_not_foreign_but_the_same_elsewhere_is(
-    compiled: Callable[..., Build], tmp_path: Path
+    compiled: Callable[..., Build], shared_cache: Path, tmp_path: Path
 ) -> None:
     try:
         nvcc = find_tool("nvcc")
     except ToolMissing as error:
         pytest.skip(str(error))
-    artifact = compiled(KERNEL_CU, Language.CUDA).artifact
+    artifact = compiled(KERNEL_CU, Language.CUDA, cache_dir=shared_cache).artifact
     assert artifact is not None and carried(artifact.read_bytes()) == ""
     for flag in ("-cubin", "-fatbin"):
         binary = tmp_path / f"ready{flag}"
@@ -75,6 +77,6 @@ def test_the_compilers_own_gpu_code_is_not_foreign_but_the_same_elsewhere_is(
 
 
 def test_a_large_file_is_looked_through_quickly() -> None:
-    begun = time.perf_counter()
+    begun = time.process_time()  # whatever else the machine does
     assert carried(elf(3, 62) + b"\x7fEL" * (20 << 20)) == ""
-    assert time.perf_counter() - begun < 2
+    assert time.process_time() - begun < 2
