@@ -135,7 +135,7 @@ def test_a_deadline_kills_the_judge_and_its_candidate_and_the_next_evaluation_wo
         begun = time.monotonic()
         with pytest.raises(JudgeTimeout):
             service.evaluate(problem_dir, kernels["hang"], Language.CPP, deadline_s=deadline_s)
-        assert time.monotonic() - begun < deadline_s + 4
+        assert time.monotonic() - begun < deadline_s + 20
         ended.set()
         watcher.join()
         if seen:
@@ -173,7 +173,7 @@ def test_an_evaluation_can_be_given_up_from_outside(
     begun = time.monotonic()
     with pytest.raises(JudgeDied, match="given up"):
         judged(service, problem_dir, kernels["hang"], should_abort=lambda: time.monotonic() > begun + 0.5)
-    assert time.monotonic() - begun < 5
+    assert time.monotonic() - begun < 20
 
 
 WORKER = """

@@ -14,7 +14,7 @@ from agentcore.sandbox import Completed, Limits, Sandbox, SandboxUnavailable, fi
 LIMITS = Limits(wall_s=30)
 
 
-def wait_until(condition: Callable[[], object], timeout: float = 10.0) -> None:
+def wait_until(condition: Callable[[], object], timeout: float = 30.0) -> None:
     deadline = time.monotonic() + timeout
     while not condition():
         assert time.monotonic() < deadline, "waited too long"

@@ -195,7 +195,7 @@ def test_what_could_not_be_killed_is_said_and_not_waited_for_for_ever(sandbox: S
                 time.sleep(0.01)
             began = time.monotonic()
             assert not process.kill_tree(timeout=1.0)
-            assert time.monotonic() - began < 5
+            assert time.monotonic() - began < 9  # not the ten seconds that it waits by default
             assert Path(f"/proc/{pid}").exists()
             (cage / "freezer.state").write_text("THAWED")
             assert process.kill_tree()
