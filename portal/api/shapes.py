@@ -130,7 +130,7 @@ def evaluation_summary(evaluation: Evaluation) -> dict[str, Any]:
         "against": evaluation.against.commit if evaluation.against else None,
         "state": evaluation.state,
         "verdict": measured.verdict or None,
-        "message": measured.message,
+        "message": measured.waits or measured.message,
         "duplicate_of": evaluation.duplicate_of_id,
         "duplicate_of_commit": evaluation.duplicate_of.attempt.commit if evaluation.duplicate_of else None,
         "reason": evaluation.reason,

@@ -141,6 +141,8 @@ def find_duplicate(
         verdict=Verdict.INFRA_ERROR.value
     )
     waiting = same.filter(state__in=[Evaluation.State.QUEUED, Evaluation.State.RUNNING])
+    if attempt.campaign is None or attempt.campaign.state != Campaign.State.PAUSED:
+        waiting = waiting.exclude(Evaluation.held_back())  # who knows for how long
     newest = finished.order_by("-finished_at", "-id").values_list("verdict", flat=True).first()
     return finished.filter(verdict=newest).first() or waiting.first()
 
@@ -267,12 +269,16 @@ def measure_what_was_only_compiled() -> int:
 
 
 def _campaign(problem: Problem, language: Language, name: str) -> Campaign | None:
-    """The active campaign an attempt counts for: the one it names, else the only one that fits."""
-    fitting = problem.campaigns.filter(state=Campaign.State.ACTIVE, language=language.value)
+    """The campaign an attempt counts for: the one it names if that is active or paused, else the only one that fits,
+    which is a paused one only where none is active.
+    """
+    fitting = problem.campaigns.filter(language=language.value)
     if name:
-        return fitting.filter(name=name[:100]).first()
-    candidates = list(fitting[:2])
-    return candidates[0] if len(candidates) == 1 else None
+        return fitting.filter(name=name[:100]).exclude(state=Campaign.State.FINISHED).first()
+    for state in (Campaign.State.ACTIVE, Campaign.State.PAUSED):
+        if candidates := list(fitting.filter(state=state)[:2]):
+            return candidates[0] if len(candidates) == 1 else None
+    return None
 
 
 def _link_parent(repository: AttemptsRepository, attempt: Attempt) -> None:

@@ -26,7 +26,8 @@ class CampaignForm(forms.ModelForm):
         help_texts = {
             "budget": f"An object of numbers: {', '.join(BUDGET)}. The campaign's page shows it; nothing is stopped by "
             "it, so pause or finish the campaign when it is used up.",
-            "state": "An attempt counts for an active campaign only. What is paused or finished keeps its results.",
+            "state": "An attempt counts for a campaign that is active or paused. While it is paused, attempts are "
+            "recorded and wait: they are measured when it is resumed or finished. Results are kept.",
         }
 
 

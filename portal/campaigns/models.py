@@ -41,14 +41,22 @@ class Campaign(models.Model):
         return self.name
 
     def save(self, *args, **kwargs) -> None:
-        """Saved with another rule, scoring its attempts again is queued; what they scored before is kept."""
-        before = Campaign.objects.filter(pk=self.pk).values_list("baseline_kinds", flat=True).first()
+        """Saved with another rule, scoring its attempts again is queued; what they scored before is kept.
+
+        Saved as no longer paused, whoever measures is told of what waited for that.
+        """
+        before = Campaign.objects.filter(pk=self.pk).values("baseline_kinds", "state").first()
         with transaction.atomic():
             super().save(*args, **kwargs)
-            if before is not None and before != self.baseline_kinds:
-                from portal.evaluations import rescoring  # evaluations refer to attempts, and these to campaigns
+            # Imported here: evaluations refer to attempts, and these to campaigns.
+            if before is not None and before["baseline_kinds"] != self.baseline_kinds:
+                from portal.evaluations import rescoring
 
                 rescoring.ask(self)
+            if before is not None and before["state"] == self.State.PAUSED != self.state:
+                from portal.evaluations import queue
+
+                queue.wake_all()
 
     def get_absolute_url(self) -> str:
         return reverse("campaign-detail", args=[self.name])

@@ -7,6 +7,7 @@ from django.db import models
 from django.urls import reverse
 
 from agentcore.vocabulary import CheckStatus, HardwareName, Verdict
+from portal.campaigns.models import Campaign
 
 
 class Evaluation(models.Model):
@@ -90,6 +91,22 @@ class Evaluation(models.Model):
 
     def get_absolute_url(self) -> str:
         return reverse("evaluation-detail", args=[self.pk])
+
+    @classmethod
+    def held_back(cls) -> models.Q:
+        """Those queued for an agent whose campaign is paused: nobody claims them. What people ask for goes on."""
+        return models.Q(
+            state=cls.State.QUEUED, priority__lte=cls.Priority.AGENT, attempt__campaign__state=Campaign.State.PAUSED
+        )
+
+    @property
+    def waits(self) -> str:
+        """Why it is held back (as :meth:`held_back`), or ""."""
+        if self.state == self.State.QUEUED and self.priority <= self.Priority.AGENT:
+            campaign = self.attempt.campaign
+            if campaign is not None and campaign.state == Campaign.State.PAUSED:
+                return f"waits: campaign {campaign.name} is paused"
+        return ""
 
 
 class WorkloadResult(models.Model):

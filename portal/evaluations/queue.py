@@ -92,12 +92,13 @@ def claim(
 ) -> Claim | None:
     """Take the most urgent queued evaluation of ``hardware`` of one of these ``kinds``, or None.
 
+    What a paused campaign holds back is passed over.
     Each row goes to exactly one caller. Whoever claims a kind must do what that kind asks for.
     """
     while True:
         now = timezone.now()
         candidates = list(
-            _claimable(hardware, kinds, now)
+            _claimable(hardware, kinds, now).exclude(Evaluation.held_back())
             .order_by("-priority", "queued_at", "id")
             .values_list("id", flat=True)[:_CANDIDATES_PER_LOOK]
         )
@@ -228,7 +229,7 @@ def wake_all() -> list[str]:
     """Wake every cluster that has claimable rows but no message waiting; makes up for lost ones. Returns which."""
     now = timezone.now()
     due = (
-        Evaluation.objects.filter(_due(now), state=Evaluation.State.QUEUED)
+        Evaluation.objects.filter(_due(now), state=Evaluation.State.QUEUED).exclude(Evaluation.held_back())
         .order_by().values_list("hardware", "kind").distinct()
     )
     # A locked message is in the hands of a cluster, or was when that cluster died: it does not count as waiting.

@@ -49,7 +49,7 @@ VERDICTS: dict[str, Look] = {
 }
 
 STATES: dict[str, Look] = {
-    "queued": Look("queued", "◌", "circle-open-dot", "idle", "waits for a device"),
+    "queued": Look("queued", "◌", "circle-open-dot", "idle", "waits for a device, or for its paused campaign"),
     "running": Look("running", "◐", "circle-open-dot", "busy", "is being built or measured"),
     "done": Look("done", "●", "circle", "idle", "has its result"),
     "duplicate": Look("duplicate", "≡", "line-ew-open", "idle", "the same kernel was measured before"),

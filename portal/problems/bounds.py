@@ -99,7 +99,7 @@ def _is_idle(now: datetime) -> bool:
         Q(state__in=[Evaluation.State.QUEUED, Evaluation.State.RUNNING]) | Q(finished_at__gt=now - _QUIET),
         hardware=HardwareName.CPU.value,
     )
-    return not busy.exists()
+    return not busy.exclude(Evaluation.held_back()).exists()
 
 
 def _next(now: datetime) -> BoundCount | None:

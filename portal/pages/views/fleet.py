@@ -14,7 +14,7 @@ from agentcore.vocabulary import HardwareName
 from portal.devices import standing
 from portal.devices.models import SelfTest
 from portal.evaluations.models import Device, Evaluation
-from portal.pages import formatting, listings, live, queries, tables
+from portal.pages import formatting, listings, live, queries, tables, text
 from portal.pages.tables import Column, Table
 from portal.pages.views.devices import device_url
 
@@ -68,6 +68,7 @@ def device_list(request: HttpRequest) -> HttpResponse:
     pending = queries.lightly(Evaluation.objects.filter(state__in=queries.PENDING)).order_by(
         "-state", "-priority", "queued_at", "id"
     )
+    listed = list(pending.select_related("attempt__campaign")[:WAITING_SHOWN])
     work_table = Table("work", "Running and waiting, in the order they are taken", [
         Column("id", "evaluation", lambda e: e.pk, lambda v, _: f"#{v}", link=lambda e: e.get_absolute_url()),
         Column("state", "state", lambda e: e.state, tables.badge),
@@ -79,11 +80,13 @@ def device_list(request: HttpRequest) -> HttpResponse:
                link=lambda e: listings.attempt_url(e.attempt)),
         Column("agent", "agent", lambda e: e.attempt.agent.name),
         Column("priority", "priority", lambda e: e.get_priority_display(), term="priority"),
+        Column("waits", "held back", lambda e: e.waits, lambda v, _: text.label(v, 120), css="soft",
+               visible=any(e.waits for e in listed)),
         Column("claims", "claims", lambda e: e.claims, numeric=True, term="claim"),
         Column("claimed_by", "worker", lambda e: e.claimed_by),
         # A moment, not a duration: the part is only sent again when the queue moves.
         Column("since", "since (UTC)", lambda e: e.started_at or e.queued_at, css="nowrap"),
-    ], pending[:WAITING_SHOWN], empty="Nothing is running and nothing waits.")
+    ], listed, empty="Nothing is running and nothing waits.")
     context = {"title": "Fleet", "live": watched, "queue": queue_table, "devices": device_table, "work": work_table,
                "hidden": max(0, watched.waiting + watched.running - WAITING_SHOWN)}
     context["unconfined"] = [device for device in devices if device.sandbox == "none"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from django.conf import settings as django_settings
+from django_q.models import OrmQ
 
 from agentcore.gitstore import MAIN, AttemptsRepository, Identity
 from agentcore.vocabulary import HardwareName, Language, Verdict
@@ -140,6 +141,35 @@ def test_an_attempt_cannot_join_a_finished_or_foreign_campaign(problem, ada):
         repos.push("scale", "ada", name, slug=name, Campaign=name)
     created = intake.reconcile()
     assert [attempt.campaign for attempt in created] == [None] * 3
+
+
+def test_attempts_for_a_paused_campaign_are_recorded_and_wait_until_it_is_resumed(problem, ada, client):
+    paused = Campaign.State.PAUSED
+    campaign = make.make_campaign("night", problems=[problem], state=paused)
+    repos.push("scale", "ada", "same", Campaign="night")
+    repos.push("scale", "ada", "unnamed", slug="unnamed")  # fits no other
+    first, second = intake.reconcile()
+    assert (first.campaign, second.campaign) == (campaign, campaign)
+    OrmQ.objects.all().delete()
+    assert (queue.claim("cpu", "w"), queue.wake_all()) == (None, [])
+    waits = "waits: campaign night is paused"
+    row = first.evaluations.get()
+    for url in (first.get_absolute_url(), row.get_absolute_url(), "/fleet/"):
+        assert waits in client.get(url).content.decode()
+    assert client.get(f"/api/v1/attempts/{first.commit}").json()["evaluation"]["message"] == waits
+    # The same kernel for a campaign that goes on is measured for that one, and what a person asks for is measured too.
+    make.make_campaign("day", problems=[problem])
+    repos.push("scale", "ada", "same", slug="again", message="Again", Campaign="day")
+    (active,) = intake.reconcile()
+    by_hand = queue.enqueue(second, "cpu", priority=Evaluation.Priority.RERUN)
+    claims = [queue.claim("cpu", "w") for _ in range(3)]
+    assert [c and c.evaluation_id for c in claims] == [by_hand.pk, active.evaluations.get().pk, None]
+    OrmQ.objects.all().delete()
+    campaign.state = Campaign.State.ACTIVE
+    campaign.save()
+    assert OrmQ.objects.get().key == "cpu"
+    assert queue.claim("cpu", "w").evaluation_id == row.pk
+    assert waits not in client.get(row.get_absolute_url()).content.decode()
 
 
 def test_a_gpu_language_without_campaign_goes_to_the_default_gpu(problem, ada, settings):
