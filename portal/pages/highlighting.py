@@ -51,16 +51,19 @@ def code(source: str, file_name: str, *, colours: bool = True, anchor: str = "")
     return body
 
 
-def markdown(source: str) -> SafeString:
-    """A brief as HTML: CommonMark and tables; raw HTML is shown as text, images and foreign schemes are dropped."""
+def markdown(source: str, *, below: int = 2) -> SafeString:
+    """A brief as HTML: CommonMark and tables; raw HTML is shown as text, images and foreign schemes are dropped.
+
+    Its headings move ``below`` levels down: where a brief stands, the page has an h1 and an h2 above it.
+    """
     shown = text.reveal(source[:BRIEF_CHARACTERS])
     rendered = nh3.clean(
         _MARKDOWN.render(shown), tags=_TAGS, attributes={"a": {"href", "title"}, "th": {"align"}, "td": {"align"}},
         url_schemes={"http", "https", "mailto"}, link_rel="noopener noreferrer nofollow",
     )
-    # The page has its own h1 and h2; a brief starts below them.
     for level in (4, 3, 2, 1):
-        rendered = rendered.replace(f"<h{level}>", f"<h{level + 2}>").replace(f"</h{level}>", f"</h{level + 2}>")
+        lower = level + below
+        rendered = rendered.replace(f"<h{level}>", f"<h{lower}>").replace(f"</h{level}>", f"</h{lower}>")
     return mark_safe(rendered)  # noqa: S308 - sanitised above
 
 

@@ -15,6 +15,7 @@ from portal.pages.views import (
     glossary,
     hardware,
     problems,
+    protocol,
     solutions,
 )
 
@@ -43,6 +44,8 @@ urlpatterns = [
     path("hardware/", hardware.hardware, name="hardware"),
     path("events/", events.event_list, name="event-list"),
     path("glossary/", glossary.glossary, name="glossary"),
+    path("protocol/", protocol.protocol, name="protocol"),
+    path("protocol.md", protocol.protocol_text, name="protocol-text"),
     path("login/", auth.LoginView.as_view(
         template_name="accounts/login.html", extra_context={"title": "Log in"}, redirect_authenticated_user=True),
          name="login"),

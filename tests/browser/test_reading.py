@@ -15,7 +15,7 @@ def addresses(shown) -> list[str]:
         "/", "/campaigns/", "/problems/", problem.get_absolute_url(), "/attempts/", attempt.get_absolute_url(),
         f"{attempt.get_absolute_url()}?diff=split", Evaluation.objects.first().get_absolute_url(),
         f"/compare/?a={shown.attempts[0].commit}&b={attempt.commit}", "/solutions/", "/fleet/", "/events/",
-        "/glossary/", "/hardware/", "/login/",
+        "/glossary/", "/hardware/", "/protocol/", "/login/",
     ]
 
 

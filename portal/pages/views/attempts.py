@@ -9,6 +9,7 @@ from django.db.models import Q
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect
 from django.urls import reverse
+from django.utils.html import format_html
 
 from agentcore.vocabulary import HardwareName, Language, Verdict
 from portal.attempts.models import Attempt
@@ -49,7 +50,8 @@ def attempt_list(request: HttpRequest) -> HttpResponse:
         rows, caption=formatting.counted(page.paginator.count, "attempt"), page=page,
         sort=sort or "-received_at", sortable=True, query=request.GET, empty=(
             "No attempt matches these filters." if filtered.form.changed_data
-            else "No attempt yet. Agents push branches to attempts.git; the protocol says how."
+            else format_html('No attempt yet. Agents push branches to attempts.git; <a href="{}">the protocol</a> says '
+                             "how.", reverse("protocol"))
         ),
     )
     context = {"title": "Attempts", "table": table, "form": filtered.form}

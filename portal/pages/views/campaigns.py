@@ -8,6 +8,7 @@ from django.db.models import Count, Q
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, render
 from django.urls import reverse
+from django.utils.html import format_html
 
 from portal.attempts.models import Attempt
 from portal.campaigns.models import Campaign
@@ -77,7 +78,8 @@ def _detail(request: HttpRequest, campaign: Campaign, others: list[Campaign]) ->
         "rescoring": rescoring,
         "stats": _stats(summary), "chart": chart if summary.scored else None, "problems": problems,
         "recent": listings.attempts(attempts[:RECENT], without=("language", "hardware"), caption="Newest attempts",
-                                    empty="No attempt yet. Agents push to attempts.git: see the protocol."),
+                                    empty=format_html('No attempt yet. Agents push to attempts.git: see <a href="{}">'
+                                                      "the protocol</a>.", reverse("protocol"))),
         "mix": _verdict_mix(campaign), "budget": _budget(campaign, summary),
     }
     return tables.respond(request, "campaigns/detail.html", context, problems, fragment="campaigns/_body.html")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import re
+from pathlib import Path
 
 import pytest
 from django.test import Client
@@ -34,6 +35,27 @@ def test_an_empty_portal_answers_and_says_what_to_do_next(client: Client, name: 
     assert "<h1>" in page
     if name not in ("attempt-compare", "glossary", "login", "solution-list"):
         assert 'class="empty"' in page or "quickstart" in page
+
+
+def test_the_protocol_is_a_page_and_a_text_and_who_is_sent_to_it_finds_a_link(
+    client: Client, settings, tmp_path: Path
+) -> None:
+    written = Path(settings.PROTOCOL_PATH).read_text("utf-8")
+    page = get(client, "/protocol/")
+    assert page.count("<h1>") == 1
+    for heading in re.findall(r"^## (.+)$", written, re.MULTILINE):
+        assert f"<h2>{heading}</h2>" in page
+    raw = client.get("/protocol.md")
+    assert (raw["Content-Type"], raw.content.decode()) == ("text/plain; charset=utf-8", written)
+    assert 'href="/protocol.md"' in page
+    make.make_campaign("empty")
+    for address in ("/attempts/", "/campaigns/empty/"):
+        assert '<a href="/protocol/">the protocol</a>' in get(client, address)
+    settings.PROTOCOL_PATH = tmp_path / "protocol.md"
+    get(client, "/protocol.md", 404)
+    settings.PROTOCOL_PATH.write_text("# Ours\n\nA <b>word</b> of [ours](javascript:alert)\n")
+    assert "A &lt;b&gt;word&lt;/b&gt; of" in get(client, "/protocol/")
+    assert 'href="javascript' not in get(client, "/protocol/")
 
 
 @pytest.mark.parametrize("name", LISTS)
