@@ -24,17 +24,21 @@ CAMPAIGN = "quickstart"
 LANGUAGE, HARDWARE = Language.CPP, HardwareName.CPU
 
 
-def import_suite(names: Sequence[str]) -> list[Problem]:
-    """Import the suite; returned are the named problems, by default those with a kernel that a tuner can search.
-
-    So the campaign grows with the kernels that declare parameters, not with the suite.
-
-    Raises CommandError for a name that is not there.
-    """
+def find_suite(names: Sequence[str]) -> dict[str, Path]:
+    """The suite's directories by name. Touches no database. Raises CommandError for one of ``names`` not among them."""
     found = {path.name: path for path in find_problems(Path(settings.PROBLEMS_DIR))}
     unknown = [name for name in names if name not in found]
     if unknown:
         raise CommandError(f"there is no problem {', '.join(unknown)}; there are: {', '.join(sorted(found))}")
+    return found
+
+
+def import_suite(names: Sequence[str]) -> list[Problem]:
+    """Import the suite; returned are the named problems, by default those with a kernel that a tuner can search.
+
+    So the campaign grows with the kernels that declare parameters, not with the suite. Raises as find_suite.
+    """
+    found = find_suite(names)
     kernels = Path(settings.KERNELS_SEED_DIR) / "kernels"
     chosen = set(names) or {name for name in found if _has_tunables(kernels / name / LANGUAGE.value)}
     imported = {name: import_problem(found[name]).problem for name in (names or sorted(found))}

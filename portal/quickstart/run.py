@@ -94,6 +94,7 @@ class _Run:
         self.options, self.console, self.processes = options, console, processes
         self.passwords: dict[str, str] = {}
         self.problems: list[Problem] = []
+        preparation.find_suite(options.problems)  # a wrong name is refused before anything is made
         try:
             self.port = requirements.choose_port(options.host, options.port)
         except OSError as error:

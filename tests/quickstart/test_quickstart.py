@@ -112,3 +112,5 @@ def test_an_unknown_problem_is_named_with_those_there_are(quickstart: Callable[.
     assert run.process.returncode != 0
     assert "no_such_problem" in output
     assert "rmsnorm_h4096" in output
+    assert "sign in" not in output
+    assert not list(run.home.glob("*.sqlite3")), "refused before anything was made"
