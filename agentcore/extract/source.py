@@ -54,7 +54,7 @@ def load_model(spec: str) -> tuple[torch.nn.Module, str]:
     NAME is a module, or a class or function that makes one without arguments. Raises ExtractError.
     """
     file, name = _split(spec, None)
-    value = _attribute(_execute(file), file, name)
+    value = _attribute(_execute(file), file, name, torch.nn.Module)
     if not isinstance(value, torch.nn.Module):
         if not callable(value):
             raise ExtractError(f"{file}: {name} is a {type(value).__name__}; name a Module, or what makes one")
@@ -74,7 +74,7 @@ def load_examples(spec: str, model: torch.nn.Module) -> Examples:
     """The example calls of ``FILE.py[:NAME]`` (NAME is ``examples`` unless given). Raises ExtractError."""
     file, name = _split(spec, "examples")
     module = _execute(file)
-    found = _attribute(module, file, name)
+    found = _attribute(module, file, name, list, tuple, torch.Tensor)
     if callable(found):
         try:
             found = found()
@@ -135,9 +135,15 @@ def _execute(file: Path) -> types.ModuleType:
     return module
 
 
-def _attribute(module: types.ModuleType, file: Path, name: str) -> Any:
+def _attribute(module: types.ModuleType, file: Path, name: str, *values: type) -> Any:
+    """``module.name``. Where it has none, its own classes and functions are offered, and what is one of ``values``."""
     if not hasattr(module, name):
-        known = [key for key in vars(module) if not key.startswith("_")]
+        known = [
+            key for key, value in vars(module).items() if not key.startswith("_") and (
+                value.__module__ == module.__name__ if isinstance(value, type | types.FunctionType)
+                else isinstance(value, values)
+            )
+        ]  # fmt: skip
         raise ExtractError(f"{file}: defines no {name}; it has {', '.join(known[:20]) or 'nothing'}")
     return getattr(module, name)
 

@@ -52,9 +52,16 @@ def test_unusable_files_are_named(write_model: WriteModel, body: str, examples: 
 
 
 def test_absent_names_and_files_are_named(write_model: WriteModel, tmp_path: Path) -> None:
-    spec, _ = write_model(DOUBLE, "[]")
-    with pytest.raises(ExtractError, match="defines no Modle; it has torch, F, nn, Model"):
+    spec, calls = write_model(DOUBLE, "[]")
+    file = Path(spec.removesuffix(":Model"))
+    file.write_text(
+        f"from functools import partial\nfrom torch.nn import Linear\n{file.read_text()}\nWIDTH = 3\nready = Model()\n"
+        "def build():\n    return Model()\n"
+    )
+    with pytest.raises(ExtractError, match=r"defines no Modle; it has Model, ready, build$"):
         load_model(spec.replace(":Model", ":Modle"))
+    with pytest.raises(ExtractError, match=r"defines no example; it has examples$"):
+        load_examples(f"{calls}:example", load_model(spec)[0])
     with pytest.raises(ExtractError, match="there is no such file"):
         load_model(f"{tmp_path / 'absent.py'}:Model")
     with pytest.raises(ExtractError, match=r"say which model, as in module\.py:Model"):
