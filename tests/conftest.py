@@ -43,6 +43,7 @@ LOUD = tuple(f"judge/test_{name}.py" for name in (
 kernel judged while others run asks again where the judge finds its device disturbed."""
 LONGEST = (
     "hacks/test_by_answer.py",
+    "official/test_extension.py",
     "suite/test_cuda_builds.py",
     "hacks/test_cuda_compiles.py",
     "suite/test_cuda_logic.py",
@@ -50,7 +51,6 @@ LONGEST = (
     "sanitizer/test_host.py",
     "sanitizer/test_suite.py",
     "portal/attempts/test_reindex.py",
-    "official/test_extension.py",
     "portal/evaluations/test_queue_processes.py",
     "hacks/test_selftest.py",
     "portal/evaluations/test_hosts.py",
