@@ -19,10 +19,15 @@ from agentcore.gitstore import AttemptsRepository
 ROOT = Path(__file__).resolve().parents[3]
 BRANCH = "refs/heads/attempts/rmsnorm/cpp/alice/first"
 KERNEL = "kernels/rmsnorm/cpp/kernel.cpp"
-_ISSUE = (
-    "from portal.agents.models import Agent; from portal.agents.tokens import issue_token; "
-    "print(issue_token(Agent.objects.create(name='alice')))"
-)
+_PREPARE = """
+import django
+django.setup()
+from django.core.management import call_command
+from portal.agents.models import Agent
+from portal.agents.tokens import issue_token
+call_command("migrate", verbosity=0)
+print(issue_token(Agent.objects.create(name="alice")))
+"""
 
 
 class Server:
@@ -35,15 +40,11 @@ class Server:
             "KERNELYARD_HOME": str(home),
             "DJANGO_SETTINGS_MODULE": "portal.settings",
         }
-        self._manage("migrate", "--verbosity", "0")
-        self.token = self._manage("shell", "--verbosity", "0", "-c", _ISSUE).split()[-1]
-        self._process: subprocess.Popen[bytes] | None = None
-
-    def _manage(self, *arguments: str) -> str:
-        return subprocess.run(
-            [sys.executable, "manage.py", *arguments],
+        self.token = subprocess.run(
+            [sys.executable, "-c", _PREPARE],
             cwd=ROOT, env=self.environment, check=True, capture_output=True, text=True, timeout=120,
-        ).stdout
+        ).stdout.split()[-1]
+        self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
         with socket.socket() as probe:
@@ -180,7 +181,7 @@ def test_behind_gunicorn_large_packs_land_and_a_killed_server_leaves_old_or_new(
 
     # The server is killed at any moment of a whole push.
     old = first
-    for delay_s in (0.05, 0.15, 0.25, 0.35):
+    for delay_s in (0.05, 0.12, 0.2, 0.3):
         server.start()
         alice.git("remote", "set-url", "origin", server.url)
         new = alice.git("rev-parse", "HEAD").stdout.strip()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 import pytest
+from django.db.models import F
 from django.test import Client
 from django.utils import timezone
 
@@ -44,9 +45,8 @@ def crowded(yard):
                        baseline_us=60)
         for evaluation in evaluations if evaluation.verdict == "passed" for index in range(2)
     )
-    for attempt, parent in zip(attempts[1:], attempts, strict=False):
-        attempt.parent = parent
-    Attempt.objects.bulk_update(attempts, ["parent"])
+    assert [attempt.pk - attempts[0].pk for attempt in attempts] == list(range(ATTEMPTS))
+    Attempt.objects.filter(pk__gt=attempts[0].pk).update(parent_id=F("pk") - 1)
     Event.objects.bulk_create(
         Event(kind="attempt.pushed", actor_name="atlas", attempt=attempt, problem=yard.problem) for attempt in attempts
     )
