@@ -60,9 +60,14 @@ IN_EVERY_TAB = {"viewport", "color_scheme"}
 
 
 @pytest.fixture(scope="session")
-def tab(chromium) -> object:
-    """The page that most tests share: one that is new starts processes and compiles plotly anew, most of their time."""
-    return chromium.new_context(viewport=VIEWPORT).new_page()
+def tab(chromium, live_server) -> Iterator[object]:
+    """The page that most tests share: one that is new starts processes and compiles plotly anew, most of their time.
+
+    Closed before the live server is: a connection that ends later could not give its database back.
+    """
+    context = chromium.new_context(viewport=VIEWPORT)
+    yield context.new_page()
+    context.close()
 
 
 @pytest.fixture
