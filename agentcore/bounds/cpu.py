@@ -104,6 +104,12 @@ def default_cache_dir() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "kernelyard"
 
 
+def rates_file(cache_dir: Path) -> Path:
+    """Where below ``cache_dir`` the rates of this CPU are kept, for as many threads as this process may use."""
+    key = hashlib.sha256(f"{_FORMAT}\n{_cpu_name()}\n{len(os.sched_getaffinity(0))}".encode()).hexdigest()[:16]
+    return Path(cache_dir) / f"cpu-rates-{key}.json"
+
+
 def calibrate_cpu(cache_dir: Path, *, force: bool = False) -> CpuRates:
     """The rates of this host's CPU: those kept in ``cache_dir``, or measured now (about three seconds).
 
@@ -112,14 +118,12 @@ def calibrate_cpu(cache_dir: Path, *, force: bool = False) -> CpuRates:
     written costs a warning's worth of time, not an error. Raises CalibrationError where the compiler is missing or the
     measurement fails, and nothing is kept (or ``force`` is given).
     """
-    cpu, threads = _cpu_name(), len(os.sched_getaffinity(0))
-    key = hashlib.sha256(f"{_FORMAT}\n{cpu}\n{threads}".encode()).hexdigest()[:16]
-    file = Path(cache_dir) / f"cpu-rates-{key}.json"
+    file = rates_file(cache_dir)
     kept = _kept(file)
     if kept is not None and not force and not kept.is_due(datetime.now(UTC)):
         return kept
     try:
-        rates = _measure(cpu, threads)
+        rates = _measure(_cpu_name(), len(os.sched_getaffinity(0)))
     except CalibrationError:
         if kept is None or force:
             raise
