@@ -37,7 +37,7 @@ QUIET = (
 LOUD = tuple(f"judge/test_{name}.py" for name in (
     "buffers", "channel", "compare", "compare_cli", "compile_only", "correctness", "cuda_content",
     "cuda_target", "device_page", "evaluate", "findings", "first_call", "gaps", "gpu", "gpu_failures", "host_calls",
-    "host_serve", "kernel_language", "kernel_names", "layout", "rendering", "runner_kernel", "session",
+    "host_serve", "kernel_language", "kernel_names", "layout", "limits", "rendering", "runner_kernel", "session",
     "statistics", "verdicts",
 ))
 """What of these directories judges nothing, or asks only for what does not depend on time: a test in there that has a

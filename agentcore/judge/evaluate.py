@@ -15,8 +15,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Protocol
 
-from agentcore.bounds.bound import BoundUnavailable, bound
-from agentcore.bounds.cpu import CalibrationError, CpuRates, calibrate_cpu
 from agentcore.judge import kernel_names
 from agentcore.judge.building import build_kernel, kernel_digest
 from agentcore.judge.device_lock import device_lease
@@ -24,6 +22,7 @@ from agentcore.judge.devices import refuse_another
 from agentcore.judge.findings import Findings
 from agentcore.judge.heldout import explained, without_shape
 from agentcore.judge.libraries import LibraryRules, named
+from agentcore.judge.limits import Limits
 from agentcore.judge.measurement import Effort, FirstCall, Measurement, Verifier
 from agentcore.judge.phases import phase
 from agentcore.judge.request import EvaluationRequest
@@ -77,7 +76,7 @@ class Judge:
 
     def __init__(self, hardware: HardwareName, cache_dir: Path) -> None:
         self.hardware, self.cache_dir = hardware, cache_dir
-        self.cpu_rates: CpuRates | None = None
+        self.limits = Limits(hardware, cache_dir)
         if hardware.is_gpu:
             refuse_another(hardware)
             from agentcore.judge.cuda_target import CudaTarget
@@ -86,13 +85,7 @@ class Judge:
         else:
             from agentcore.judge.host_target import HostTarget
 
-            # The bound is that of the whole host, not of the cores a candidate is asked to keep to.
-            try:
-                self.cpu_rates = calibrate_cpu(cache_dir)
-            except CalibrationError:
-                self.cpu_rates = None  # bounds say why they are missing
             self.target = HostTarget(cache_dir)
-        self._bounds: dict[tuple[str, str], BoundRecord | str] = {}
         self._factories: dict[str, InputFactory] = {}
 
     def evaluate(self, request: EvaluationRequest) -> EvaluationResult:
@@ -104,23 +97,9 @@ class Judge:
             self._factories[problem.digest] = InputFactory(problem, self.target.torch_device)
         return self._factories[problem.digest]
 
-    def measure_rates_again(self) -> None:
-        """Measure this CPU again where that is due: its rates were only seen while others used it. Else do nothing."""
-        if self.cpu_rates is not None and self.cpu_rates.is_due(datetime.now(UTC)):
-            self.cpu_rates = calibrate_cpu(self.cache_dir)
-            self._bounds.clear()
-
     def bound(self, problem: Problem, workload: Workload) -> BoundRecord | str:
         """T_SOL of a workload, or the reason there is none."""
-        key = (problem.digest, workload.uuid)
-        if key not in self._bounds:
-            try:
-                self._bounds[key] = bound(
-                    problem, workload, self.hardware, factory=self.factory(problem), cpu_rates=self.cpu_rates
-                )
-            except BoundUnavailable as error:
-                self._bounds[key] = str(error)
-        return self._bounds[key]
+        return self.limits.of(self.factory(problem), workload)
 
 
 def evaluate(request: EvaluationRequest) -> EvaluationResult:
@@ -166,7 +145,7 @@ class _Evaluation:
                 self.findings.record_sandbox(sandbox.kind, ": not mergeable")
                 if self.judge.target.builds_disturb:
                     with self._lease():
-                        self.judge.measure_rates_again()
+                        self.judge.limits.measure_again()
                         self._build_and_measure(sandbox)
                 else:
                     self._build_and_measure(sandbox)
