@@ -79,4 +79,4 @@ def test_the_compilers_own_gpu_code_is_not_foreign_but_the_same_elsewhere_is(
 def test_a_large_file_is_looked_through_quickly() -> None:
     begun = time.process_time()  # whatever else the machine does
     assert carried(elf(3, 62) + b"\x7fEL" * (20 << 20)) == ""
-    assert time.process_time() - begun < 2
+    assert time.process_time() - begun < 10  # it takes a few tenths

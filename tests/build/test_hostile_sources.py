@@ -71,7 +71,7 @@ static_assert(U<28, 0>::v >= 0);
 """
     began = time.monotonic()
     built = compiled(source + KERNEL_CPP)
-    assert time.monotonic() - began < 6
+    assert time.monotonic() - began < 30  # without end it would be stopped after minutes
     assert built.timed_out and not built.report.ok
     assert built.report.log.startswith("the compiler was stopped after 2 s")
 

@@ -58,7 +58,7 @@ def test_every_limit_is_a_timeout_that_names_it_and_waiting_for_it_burns_no_core
     problem = bench.problem()
     begun_s = time.process_time()
     result = bench.judge_kernel(kernel(problem, **slow), problem)
-    assert time.process_time() - begun_s < 1.5  # of which all but the waiting takes a few tenths
+    assert time.process_time() - begun_s < 2  # of which all but the waiting takes a few tenths
     assert result.verdict is Verdict.TIMEOUT and failing(result) == {CheckName.IN_TIME}
     assert said in result.message
 
