@@ -106,14 +106,14 @@ class Case:
         return module if module and importlib.util.find_spec(module) is None else ""
 
     def needs_canary(self) -> bool:
-        return "KY_CANARY" in self.path.read_text()
+        return "KY_CANARY" in _text(self.path)
 
     def local_headers(self) -> list[Path]:
         """The headers of ``include/`` that the case includes, directly or through another. Raises CorpusError."""
         include = self.root / "include"
         pending, found = [self.path], dict[str, Path]()
         while pending:
-            for name in _LOCAL_INCLUDE.findall(pending.pop().read_text()):
+            for name in _LOCAL_INCLUDE.findall(_text(pending.pop())):
                 if name in _MADE_ELSEWHERE or name in found:
                     continue
                 header = include / name
@@ -212,12 +212,24 @@ def select(cases: Iterable[Case], hardware: HardwareName, only: str = "") -> lis
     return [case for case in cases if case.runs_on(hardware) and only in case.name]
 
 
+def _text(path: Path) -> str:
+    """What a file of the corpus holds. Raises CorpusError for what is no file, a pipe say, or no text."""
+    if not path.name.isprintable():
+        raise CorpusError(f"{ascii(str(path))}: its name holds characters that cannot be printed; rename it")
+    if not path.is_file():
+        raise CorpusError(f"{path}: is no file that can be read; remove it")
+    try:
+        return path.read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise CorpusError(f"{path}: cannot be read: {error}") from None
+
+
 def _header(path: Path) -> tuple[dict[str, str], str]:
     mark = "#" if path.suffix == ".py" else "//"
     keys: dict[str, str] = {}
     prose: list[str] = []
     in_prose = False
-    for line in path.read_text().splitlines():
+    for line in _text(path).splitlines():
         if not line.startswith(mark):
             break
         text = line.removeprefix(mark).strip()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import inf
+
 from django.core.exceptions import ValidationError
 from django.db import models, transaction
 from django.urls import reverse
@@ -72,7 +74,7 @@ class Campaign(models.Model):
         if not isinstance(self.baseline_kinds, list) or any(kind not in known for kind in self.baseline_kinds):
             raise ValidationError({"baseline_kinds": f"must be a list of: {', '.join(known)}"})
         parts = self.budget.items() if isinstance(self.budget, dict) else [("", None)]
-        if any(key not in BUDGET or type(limit) not in (int, float) or limit <= 0 for key, limit in parts):
+        if any(key not in BUDGET or type(limit) not in (int, float) or not 0 < limit < inf for key, limit in parts):
             raise ValidationError({"budget": f"must be an object of numbers above 0, by name: {', '.join(BUDGET)}"})
 
 

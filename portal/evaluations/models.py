@@ -5,6 +5,7 @@ from __future__ import annotations
 from django.conf import settings
 from django.db import models
 from django.urls import reverse
+from django.utils.functional import cached_property
 
 from agentcore.vocabulary import CheckStatus, HardwareName, Verdict
 from portal.campaigns.models import Campaign
@@ -94,17 +95,26 @@ class Evaluation(models.Model):
 
     @classmethod
     def held_back(cls) -> models.Q:
-        """Those queued for an agent whose campaign is paused: nobody claims them. What people ask for goes on."""
+        """Those queued for an agent whose campaign is paused: nobody claims them. What people ask for goes on.
+
+        So does what an attempt outside the paused campaigns waits for as its duplicate: a pause is not its affair.
+        """
+        wanted = cls._wanted_elsewhere(cls.objects.filter(duplicate_of=models.OuterRef("pk")))
         return models.Q(
             state=cls.State.QUEUED, priority__lte=cls.Priority.AGENT, attempt__campaign__state=Campaign.State.PAUSED
-        )
+        ) & ~models.Q(models.Exists(wanted))
 
-    @property
+    @staticmethod
+    def _wanted_elsewhere(duplicates: models.QuerySet[Evaluation]) -> models.QuerySet[Evaluation]:
+        return duplicates.exclude(attempt__campaign__state=Campaign.State.PAUSED)
+
+    @cached_property
     def waits(self) -> str:
         """Why it is held back (as :meth:`held_back`), or ""."""
         if self.state == self.State.QUEUED and self.priority <= self.Priority.AGENT:
             campaign = self.attempt.campaign
-            if campaign is not None and campaign.state == Campaign.State.PAUSED:
+            is_paused = campaign is not None and campaign.state == Campaign.State.PAUSED
+            if is_paused and not self._wanted_elsewhere(self.duplicates).exists():
                 return f"waits: campaign {campaign.name} is paused"
         return ""
 

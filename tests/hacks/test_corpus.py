@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 from collections import Counter
 from datetime import UTC, datetime
 from pathlib import Path
@@ -49,6 +51,24 @@ def result(verdict: Verdict, *failed: CheckName) -> EvaluationResult:
         checks=[Check(name=name, status=CheckStatus.FAIL) for name in failed],
         stamp=EnvironmentStamp(hardware=HardwareName.CPU), started_at=datetime.now(UTC),
     )
+
+
+def test_what_is_no_readable_file_is_named_and_neither_waited_for_nor_shown_raw(tmp_path: Path) -> None:
+    file = write(tmp_path, HEADER)
+    discover(tmp_path)
+    made = [
+        (lambda: file.write_bytes(b"// case: \xff\n"), "one.cpp: cannot be read"),
+        (lambda: os.mkfifo(file), "one.cpp: is no file"),
+        (file.mkdir, "one.cpp: is no file"),
+        (lambda: file.symlink_to(file), "one.cpp: is no file"),
+        (lambda: write(tmp_path, HEADER, "cpp/\x1b[31m.cpp"), "x1b.31m.cpp'?: its name holds"),
+    ]
+    for make, said in made:
+        shutil.rmtree(tmp_path / "cpp")
+        file.parent.mkdir()
+        make()
+        with pytest.raises(CorpusError, match=said):
+            discover(tmp_path)
 
 
 def test_every_case_names_a_problem_of_the_suite_and_headers_that_exist() -> None:

@@ -160,7 +160,8 @@ def test_a_budget_is_an_object_of_known_numbers_and_the_form_says_that_nothing_s
     assert "nothing is stopped by it" in client.get(url).content.decode()
     fields = {"name": "night", "language": "cpp", "hardware": "cpu", "problems": [make.make_problem().pk],
               "state": "active"}
-    for budget in ("[5]", '{"attempts": "many"}', '{"tries": 5}', '{"attempts": true}'):
+    for budget in ("[5]", '{"attempts": "many"}', '{"tries": 5}', '{"attempts": true}', '{"attempts": NaN}',
+                   '{"attempts": 1e999}'):
         assert "must be an object of numbers" in client.post(url, fields | {"budget": budget}).content.decode()
     client.post(url, fields | {"budget": '{"attempts": 500, "device_minutes": 1.5}'})
     assert client.get(reverse("campaign-detail", args=[Campaign.objects.get().name])).status_code == 200

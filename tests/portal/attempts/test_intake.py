@@ -172,6 +172,27 @@ def test_attempts_for_a_paused_campaign_are_recorded_and_wait_until_it_is_resume
     assert waits not in client.get(row.get_absolute_url()).content.decode()
 
 
+@pytest.mark.parametrize("paused_first", [False, True])
+def test_no_pause_of_another_campaign_holds_back_what_a_duplicate_waits_for(problem, ada, client, paused_first):
+    active, paused = Campaign.State.ACTIVE, Campaign.State.PAUSED
+    make.make_agent("eve")
+    before = paused if paused_first else active
+    night, day = (make.make_campaign(name, problems=[problem], state=before) for name in ("night", "day"))
+    repos.push("scale", "eve", "same", Campaign="night")
+    (first,) = intake.reconcile()
+    repos.push("scale", "ada", "same", message="Again", Campaign="day")
+    (second,) = intake.reconcile()
+    row = first.evaluations.get()
+    assert second.evaluations.get().duplicate_of == row
+    OrmQ.objects.all().delete()
+    night.state, day.state = paused, active
+    night.save()
+    day.save()
+    assert queue.wake_all() == ([] if paused_first else ["cpu"])  # resuming has woken whoever measures
+    assert "is paused" not in client.get(second.get_absolute_url()).content.decode()
+    assert queue.claim("cpu", "w").evaluation_id == row.pk
+
+
 def test_a_gpu_language_without_campaign_goes_to_the_default_gpu(problem, ada, settings):
     settings.DEFAULT_GPU = "h100"
     assert intake.hardware_for(problem, "cuda", None) == [HardwareName.H100]
