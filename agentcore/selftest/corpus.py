@@ -215,7 +215,7 @@ def select(cases: Iterable[Case], hardware: HardwareName, only: str = "") -> lis
 def _text(path: Path) -> str:
     """What a file of the corpus holds. Raises CorpusError for what is no file, a pipe say, or no text."""
     if not path.name.isprintable():
-        raise CorpusError(f"{ascii(str(path))}: its name holds characters that cannot be printed; rename it")
+        raise CorpusError(f"{str(path)!a}: its name holds characters that cannot be printed; rename it")
     if not path.is_file():
         raise CorpusError(f"{path}: is no file that can be read; remove it")
     try:
