@@ -212,6 +212,28 @@ def reap(now: datetime | None = None) -> list[int]:
     return reaped
 
 
+def let_go_on(evaluation: Evaluation, user) -> bool:
+    """A person asks for what a paused campaign holds back: it goes on as what people ask for. False: it was not held.
+
+    The row is the agent's own, so nothing is measured twice.
+    """
+    if not evaluation.waits:
+        return False
+    with transaction.atomic():
+        changed = bool(
+            Evaluation.objects.filter(pk=evaluation.pk, state=Evaluation.State.QUEUED).update(
+                priority=Evaluation.Priority.RERUN, requested_by=user
+            )
+        )
+        if changed:
+            log_event(
+                "evaluation.rerun", user, attempt=evaluation.attempt, evaluation=evaluation,
+                problem=evaluation.attempt.problem, hardware=evaluation.hardware, reason=evaluation.waits,
+            )
+            wake(evaluation.hardware, evaluation.kind)
+    return changed
+
+
 def cancel(evaluation: Evaluation, actor) -> bool:
     """Take a queued evaluation out of the queue. False where it is no longer queued."""
     with transaction.atomic():

@@ -46,6 +46,7 @@ def _rerun(
             attempt.evaluations.filter(hardware=hardware, kind=kind, state__in=_WAITING).order_by("id").first()
         )
         if waiting is not None:
+            queue.let_go_on(waiting, user)
             return waiting
         evaluation = queue.enqueue(
             attempt, hardware, kind=kind, priority=Evaluation.Priority.RERUN, reason=reason, requested_by=user

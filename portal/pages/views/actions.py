@@ -142,8 +142,11 @@ def attempt_acknowledge(request: HttpRequest, commit: str) -> HttpResponse:
 
 def _rerun(request: HttpRequest, attempt: Attempt, hardware: str, reason: str) -> HttpResponse:
     wanted = attempt.evaluations.filter(hardware=hardware, kind=Evaluation.Kind.MEASURE, state__in=queries.PENDING)
-    if wanted.exists():
-        messages.info(request, f"An evaluation on {hardware} is already queued or running.")
+    if (waiting := wanted.order_by("id").first()) is not None:
+        if queue.let_go_on(waiting, request.user):
+            messages.success(request, f"Evaluation {waiting.pk} no longer waits for its paused campaign.")
+        else:
+            messages.info(request, f"An evaluation on {hardware} is already queued or running.")
         return _back(attempt, "outcome")
     again = queue.enqueue(
         attempt, hardware, priority=Evaluation.Priority.RERUN, reason=reason, requested_by=request.user

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from django.conf import settings as django_settings
+from django.urls import reverse
 from django_q.models import OrmQ
 
 from agentcore.gitstore import MAIN, AttemptsRepository, Identity
@@ -11,7 +12,7 @@ from agentcore.vocabulary import HardwareName, Language, Verdict
 from portal.attempts import intake
 from portal.attempts.models import Attempt
 from portal.campaigns.models import Campaign
-from portal.evaluations import queue
+from portal.evaluations import queue, rerun
 from portal.evaluations.models import Evaluation
 from portal.events.models import Event
 from portal.problems.models import Problem
@@ -170,6 +171,23 @@ def test_attempts_for_a_paused_campaign_are_recorded_and_wait_until_it_is_resume
     assert OrmQ.objects.get().key == "cpu"
     assert queue.claim("cpu", "w").evaluation_id == row.pk
     assert waits not in client.get(row.get_absolute_url()).content.decode()
+
+
+@pytest.mark.parametrize("on_page", [False, True])
+def test_what_a_person_asks_for_goes_on_where_it_is_the_row_that_a_pause_holds_back(problem, ada, client, on_page):
+    make.make_campaign("night", problems=[problem], state=Campaign.State.PAUSED)
+    repos.push("scale", "ada", "k", Campaign="night")
+    (attempt,) = intake.reconcile()
+    row, root = attempt.evaluations.get(), make.make_user("root", superuser=True)
+    OrmQ.objects.all().delete()
+    if on_page:
+        client.force_login(root)
+        client.post(reverse("attempt-rerun", args=[attempt.commit]), {"hardware": "cpu"})
+    else:
+        assert rerun.rerun_attempt(attempt, root) == [row]
+    assert OrmQ.objects.get().key == "cpu"
+    assert queue.claim("cpu", "w").evaluation_id == row.pk
+    assert attempt.evaluations.get().requested_by == root
 
 
 @pytest.mark.parametrize("paused_first", [False, True])
