@@ -6,6 +6,7 @@ from django.contrib import admin, messages
 
 from agentcore.vocabulary import HardwareName, Language
 from portal.attempts.models import Attempt
+from portal.evaluations import queue
 from portal.evaluations.models import Evaluation
 from portal.evaluations.rerun import rerun_attempt
 from portal.readonly import ReadOnlyAdmin
@@ -41,4 +42,6 @@ class AttemptAdmin(ReadOnlyAdmin):
             for attempt in queryset.filter(language__in=compilable).select_related("problem", "agent")
             for hardware in HardwareName if hardware.is_gpu
         ]
+        for row in rows:
+            queue.let_go_on(row.duplicate_of or row, request.user)
         self.message_user(request, f"{len(rows)} compile-only evaluations are queued or done.", messages.SUCCESS)

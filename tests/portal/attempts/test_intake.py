@@ -190,6 +190,17 @@ def test_what_a_person_asks_for_goes_on_where_it_is_the_row_that_a_pause_holds_b
     assert attempt.evaluations.get().requested_by == root
 
 
+def test_compiling_that_a_person_asks_for_waits_for_no_paused_campaign(problem, ada, client):
+    make.make_campaign("night", language="cuda", hardware="b200", problems=[problem], state=Campaign.State.PAUSED)
+    repos.push("scale", "ada", "k", language=Language.CUDA, Campaign="night")
+    (attempt,) = intake.reconcile()
+    client.force_login(make.make_user("root", superuser=True))
+    client.post(reverse("admin:attempts_attempt_changelist"), {"action": "compile_only", "_selected_action": attempt.pk})
+    rows = attempt.evaluations.filter(kind=Evaluation.Kind.COMPILE)
+    assert sorted(row.hardware for row in rows) == ["b200", "h100", "h200"]
+    assert [row.hardware for row in rows if row.waits] == []
+
+
 @pytest.mark.parametrize("paused_first", [False, True])
 def test_no_pause_of_another_campaign_holds_back_what_a_duplicate_waits_for(problem, ada, client, paused_first):
     active, paused = Campaign.State.ACTIVE, Campaign.State.PAUSED
