@@ -195,7 +195,8 @@ def test_compiling_that_a_person_asks_for_waits_for_no_paused_campaign(problem, 
     repos.push("scale", "ada", "k", language=Language.CUDA, Campaign="night")
     (attempt,) = intake.reconcile()
     client.force_login(make.make_user("root", superuser=True))
-    client.post(reverse("admin:attempts_attempt_changelist"), {"action": "compile_only", "_selected_action": attempt.pk})
+    url = reverse("admin:attempts_attempt_changelist")
+    client.post(url, {"action": "compile_only", "_selected_action": attempt.pk})
     rows = attempt.evaluations.filter(kind=Evaluation.Kind.COMPILE)
     assert sorted(row.hardware for row in rows) == ["b200", "h100", "h200"]
     assert [row.hardware for row in rows if row.waits] == []
