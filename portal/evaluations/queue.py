@@ -28,6 +28,7 @@ from portal.evaluations import record
 from portal.evaluations.compiling import COMPILING
 from portal.evaluations.models import Evaluation
 from portal.events.models import log as log_event
+from portal.problems.models import Problem
 
 logger = logging.getLogger(__name__)
 
@@ -235,8 +236,12 @@ def let_go_on(evaluation: Evaluation, user) -> bool:
 
 
 def cancel(evaluation: Evaluation, actor) -> bool:
-    """Take a queued evaluation out of the queue. False where it is no longer queued."""
+    """Take a queued evaluation out of the queue. False where it is no longer queued.
+
+    The first attempt with the same kernel, which waited for it as its duplicate, takes its place.
+    """
     with transaction.atomic():
+        Problem.objects.select_for_update().get(pk=evaluation.attempt.problem_id)  # nobody finds it meanwhile
         cancelled = bool(
             Evaluation.objects.filter(pk=evaluation.pk, state=Evaluation.State.QUEUED).update(
                 state=Evaluation.State.CANCELLED, finished_at=timezone.now()
@@ -244,7 +249,20 @@ def cancel(evaluation: Evaluation, actor) -> bool:
         )
         if cancelled:
             log_event("evaluation.cancelled", actor, attempt=evaluation.attempt, evaluation=evaluation)
+            _succeed(evaluation)
     return cancelled
+
+
+def _succeed(cancelled: Evaluation) -> None:
+    """Queue the first duplicate of a cancelled evaluation, and have the others wait for that."""
+    duplicates = Evaluation.objects.filter(duplicate_of=cancelled, state=Evaluation.State.DUPLICATE)
+    heir = duplicates.order_by("id").first()
+    if heir is None:
+        return
+    Evaluation.objects.filter(pk=heir.pk).update(state=Evaluation.State.QUEUED, duplicate_of=None)
+    duplicates.update(duplicate_of=heir)
+    _log_system("evaluation.requeued", heir.pk, message=f"evaluation {cancelled.pk} was cancelled", claims=0)
+    wake(heir.hardware, heir.kind)
 
 
 def wake_all() -> list[str]:

@@ -202,6 +202,23 @@ def test_compiling_that_a_person_asks_for_waits_for_no_paused_campaign(problem, 
     assert [row.hardware for row in rows if row.waits] == []
 
 
+def test_cancelling_an_evaluation_leaves_nobody_who_waited_for_it_without_one(problem, ada):
+    rows = []
+    for slug in ("a", "b", "c"):
+        repos.push("scale", "ada", "same", slug=slug, message=slug)
+        (attempt,) = intake.reconcile()
+        rows.append(attempt.evaluations.get())
+    assert [row.duplicate_of for row in rows] == [None, rows[0], rows[0]]
+    OrmQ.objects.all().delete()
+    assert queue.cancel(rows[0], make.make_user("root"))
+    assert OrmQ.objects.get().key == "cpu"
+    assert queue.claim("cpu", "w").evaluation_id == rows[1].pk
+    for row in rows:
+        row.refresh_from_db()
+    assert [row.state for row in rows] == ["cancelled", "running", "duplicate"]
+    assert [row.duplicate_of for row in rows] == [None, None, rows[1]]
+
+
 @pytest.mark.parametrize("paused_first", [False, True])
 def test_no_pause_of_another_campaign_holds_back_what_a_duplicate_waits_for(problem, ada, client, paused_first):
     active, paused = Campaign.State.ACTIVE, Campaign.State.PAUSED
