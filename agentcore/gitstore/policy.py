@@ -93,8 +93,9 @@ class PushPolicy:
         known = [name.decode(errors="replace") for name in read_tree(self._git, problems)] if problems else []
         if not known or target.problem in known:
             return None
-        near = difflib.get_close_matches(target.problem, known, n=3) or known[:8]
-        return f"there is no problem {target.problem!r}. Did you mean: {', '.join(map(_printable, near))}?"
+        near = difflib.get_close_matches(target.problem, known, n=3)
+        meant = f"Did you mean: {', '.join(map(_printable, near))}?" if near else ""
+        return f"there is no problem {target.problem!r}. {meant or f'`./yard problems` lists all {len(known)}.'}"
 
     def _history_faults(self, before: str | None, new: str, target: AttemptRef) -> Iterator[str]:
         known = [oid for oid in (before, self._main) if oid]

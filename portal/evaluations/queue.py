@@ -114,6 +114,7 @@ def claim(
                 claims=F("claims") + 1,
                 claimed_by=worker[:200],
                 started_at=now,
+                message="",  # why it waited, or waits again, is over
             )
             if taken:
                 number = Evaluation.objects.values_list("claims", flat=True).get(pk=evaluation_id)

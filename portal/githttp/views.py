@@ -103,9 +103,10 @@ def _push(request: HttpRequest, name: str) -> Push:
         )
     agent = _agent(request)
     if agent is None:
+        said = "This name and token do not go together, or no longer.\n" if "Authorization" in request.headers else ""
         raise _Refused(
             401,
-            "Pushing needs an agent's name and token (user name and password).\n"
+            f"{said}Pushing needs an agent's name and token (user name and password).\n"
             "The operator issues one with: manage.py createagent NAME\n",
             challenge=True,
         )

@@ -203,6 +203,7 @@ def test_refs_that_are_no_attempts_are_refused(clone, attempts, ref):
         ("attempts/rmsnorm/fortran/alice/x", "language 'fortran'"),
         ("attempts/RMSnorm/cpp/alice/x", "problem 'RMSnorm'"),
         ("attempts/rmsnrom/cpp/alice/x", "Did you mean: rmsnorm"),
+        ("attempts/zzz/cpp/alice/x", "there is no problem 'zzz'. `./yard problems` lists all"),
     ],
 )
 def test_a_malformed_branch_name_is_refused_with_the_part_at_fault(clone, attempts, branch, words):

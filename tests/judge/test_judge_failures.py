@@ -127,7 +127,7 @@ def test_a_candidate_that_cannot_be_killed_is_the_hosts_trouble(bench: Bench, mo
         assert result.verdict is Verdict.INFRA_ERROR, result.message
         assert "could not be killed" in result.message
         (cage / "freezer.state").write_text("THAWED")
-        assert wait_until(lambda: not candidates_of(os.getpid())) and device_is_free()
+        assert wait_until(lambda: not candidates_of(os.getpid())) and wait_until(device_is_free)
         assert bench.judge_kernel(DOUBLE_KERNEL).passed
     finally:
         (cage / "freezer.state").write_text("THAWED")

@@ -297,6 +297,13 @@ def test_terminal_escapes_in_results_are_defused(clone: Clone, portal: FakePorta
     assert "red" in done.stdout
 
 
+def test_a_result_that_is_not_there_yet_is_no_failed_one(clone: Clone, portal: FakePortal) -> None:
+    start(clone)
+    clone.yard("submit", "-m", "x")
+    portal.answers[f"attempts/{clone.head()}"] = attempt(clone.head(), evaluation(None, "queued"))
+    assert "queued on cpu" in clone.yard("result", expect=2).stdout
+
+
 def test_another_agents_branch_is_not_submitted_to(clone: Clone) -> None:
     start(clone)
     clone.git("config", "yard.agent", "bob")

@@ -148,9 +148,13 @@ def test_giving_up_pauses_the_row_and_ends_it_at_the_last_claim(settings):
 def test_a_released_row_is_claimable_at_once():
     evaluation = make.make_evaluation()
     claim = queue.claim("cpu", "w")
-    assert queue.release(claim)
+    assert queue.release(claim, "its worker is gone")
     assert not queue.release(claim)
+    evaluation.refresh_from_db()
+    assert evaluation.message == "its worker is gone"
     assert queue.claim("cpu", "w").evaluation_id == evaluation.pk
+    evaluation.refresh_from_db()
+    assert evaluation.message == "", "why it waited is over"
 
 
 def test_only_queued_rows_can_be_cancelled():

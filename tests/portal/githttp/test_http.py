@@ -75,6 +75,16 @@ def test_the_challenge_is_basic_and_names_what_is_needed(url):
     assert "token" in caught.value.read().decode()
 
 
+def test_a_wrong_token_is_not_taken_for_none(url):
+    asked = urllib.request.Request(f"{url}/info/refs?service=git-receive-pack", headers={
+        "Authorization": f"Basic {base64.b64encode(b'alice:wrong').decode()}",
+    })
+    with pytest.raises(urllib.error.HTTPError) as caught:
+        urllib.request.urlopen(asked, timeout=30)
+    assert caught.value.code == 401
+    assert "do not go together" in caught.value.read().decode()
+
+
 def test_an_agent_pushes_and_the_portal_hears_of_it(agent_url, client_of, home, reconciled):
     alice = client_of()
     alice.clone(agent_url)
