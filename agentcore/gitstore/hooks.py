@@ -24,7 +24,7 @@ while read -r old new ref; do
     case $new in *[!0]*) ;; *) continue ;; esac
     if [ -n "$KERNELYARD_RECEIVED" ]; then printf '%s\n' "$ref" >>"$KERNELYARD_RECEIVED"; fi
     short=${new%"${new#????????????}"}
-    printf 'attempt %s on %s is stored and will be evaluated\n' "$short" "${ref#refs/heads/}"
+    printf 'attempt %s on %s is stored; its evaluation is queued\n' "$short" "${ref#refs/heads/}"
     if [ -n "$KERNELYARD_PUBLIC_URL" ]; then printf '  %s/attempts/%s/\n' "${KERNELYARD_PUBLIC_URL%/}" "$new"; fi
     printf '  see the result with: ./yard result %s --wait\n' "$short"
 done

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 
@@ -60,6 +60,9 @@ def _compare(arguments: argparse.Namespace) -> int:
     comparison = compare(Measured.of(new), Measured.of(old))
     if new.kernel_digest and (new.kernel_digest, new.language) == (old.kernel_digest, old.language):
         comparison = between_runs(comparison)
+    if brief := [str(file) for file, side in ((arguments.old, old), (arguments.new, new)) if side.quick]:
+        note = f"measured with few calls (--quick), for a look and not for a record: {', '.join(brief)}"
+        comparison = replace(comparison, notes=(*comparison.notes, note))
     print(render_comparison(comparison, str(arguments.old), str(arguments.new)))
     if arguments.json:
         write_whole(arguments.json, json.dumps(asdict(comparison), indent=1))

@@ -373,8 +373,8 @@ class _Evaluation:
         return EvaluationResult(
             problem=request.problem.name, problem_digest=request.problem.digest, language=request.language,
             interface=request.interface, hardware=request.hardware, kernel_digest=kernel_digest(request.kernel_dir),
-            verdict=verdict, message=message[:4000], checks=self.findings.checks(), workloads=self.workloads,
-            build=self.report, stamp=stamp, started_at=self.started_at, seconds=self.seconds,
+            quick=request.quick, verdict=verdict, message=message[:4000], checks=self.findings.checks(),
+            workloads=self.workloads, build=self.report, stamp=stamp, started_at=self.started_at, seconds=self.seconds,
             runner_log=self.runner_log,
         )
 

@@ -24,6 +24,8 @@ def render(result: EvaluationResult, baseline: EvaluationResult | Mapping[str, F
     lines = [f"{result.problem} [{_kind(result)}] on {result.stamp.device_name or result.hardware}: {result.verdict}"]
     if result.stamp.sandbox == "none":
         lines.append("  NO SANDBOX: the kernel could do whatever you can. Believe none of it; it cannot be merged.")
+    if result.quick:
+        lines.append("  quick: few calls, for a look and not for a record")
     if result.message:
         lines.append(f"  {_said(result.message)}")
     lines += [f"  {c.status:4} {c.name}: {_said(c.message)}" for c in result.failed_checks()]

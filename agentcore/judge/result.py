@@ -222,6 +222,8 @@ class EvaluationResult(Record):
     """How the kernel was called, where not by the native interface: ``solution.json: torch binding, outputs last``."""
     hardware: HardwareName
     kernel_digest: str = ""
+    quick: bool = False
+    """Whether few calls were made, for a look and not for a record."""
     verdict: Verdict
     message: str = ""
     checks: list[Check] = Field(default_factory=list)

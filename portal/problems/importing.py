@@ -22,7 +22,8 @@ from portal.problems.models import Problem, Workload, converted_directory
 Examine = Callable[[ProblemFiles], str]
 """Looks at a problem before it is imported and says what is wrong with it; nothing is."""
 
-
+_WHENCE = {"source_path", "source"}
+"""Fields that say where a problem was read from: another place alone is no update."""
 KEEP = Official("", "", {})
 """Says that the official figures which the rows have shall stay."""
 
@@ -103,7 +104,7 @@ def _import(files: ProblemFiles, actor) -> Imported:
                 setattr(problem, field, values[field])
             if changed:
                 problem.save()
-            change = "updated" if changed else "unchanged"
+            change = "updated" if set(changed) - _WHENCE else "unchanged"
         if _import_workloads(problem, files, official) and change == "unchanged":
             change = "updated"
         bounds.ask(problem)

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from agentcore.cli import main
+from agentcore.judge.rendering import render
 from agentcore.judge.result import EvaluationResult
 
 DATA = Path(__file__).resolve().parents[1] / "data" / "h200"
@@ -53,6 +54,16 @@ def test_two_runs_of_one_kernel_neither_improved_nor_regressed(
     assert "note: both are the same kernel" in said and "improved" not in said and "regressed" not in said
     assert {stored["change"], *(w["change"] for w in stored["workloads"])} == {"unproven"}
     assert "two runs of the machine" in stored["notes"][0] and stored["ratio"] == pytest.approx(1 / times)
+
+
+def test_a_quick_look_is_called_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    later = altered(tmp_path, "later.json", times=0.7)
+    record = EvaluationResult.model_validate_json(later.read_bytes()).model_copy(update={"quick": True})
+    later.write_text(record.model_dump_json())
+    assert main(["compare", str(KERNEL), str(later)]) == 0
+    note = f"note: measured with few calls (--quick), for a look and not for a record: {later}"
+    assert note in capsys.readouterr().out
+    assert "quick: few calls" in render(record, None)
 
 
 def test_a_kernel_against_its_baseline(capsys: pytest.CaptureFixture[str]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 
 import pytest
 from django.conf import settings as django_settings
@@ -37,6 +38,9 @@ def test_a_second_import_changes_nothing(tmp_path):
     first = import_problem(path)
     again = import_problem(path)
     assert (first.change, again.change) == ("created", "unchanged")
+    copy = shutil.copytree(path, tmp_path / "elsewhere" / path.name)
+    moved = import_problem(copy)
+    assert (moved.change, moved.problem.source_path) == ("unchanged", str(copy.resolve()))
     assert Event.objects.filter(kind__startswith="problem.").count() == 1
 
 
