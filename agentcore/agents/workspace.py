@@ -141,13 +141,14 @@ class Workspace:
         return answer
 
     def _run_yard(self, arguments: Sequence[str], *, input_text: str = "", timeout_s: float) -> bytes:
-        # Exit code 1 is an answer too: judged, and not passed. -S: yard needs the standard library alone.
+        # Exit codes 1 and 3 are answers too: judged and not passed, and not judged yet. -S: yard needs the standard
+        # library alone.
         return _run(
             [sys.executable, "-S", str(self.root / "yard"), *arguments],
             self.root,
             input_bytes=input_text.encode(),
             timeout_s=timeout_s,
-            accepted=(0, 1),
+            accepted=(0, 1, 3),
         )
 
 

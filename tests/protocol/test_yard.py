@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from agentcore import paths
+from agentcore.agents.workspace import Workspace
 from agentcore.vocabulary import NAME_PATTERN, Language
 
 from .conftest import TOKEN, YARD, Clone, FakePortal, git
@@ -301,7 +302,8 @@ def test_a_result_that_is_not_there_yet_is_no_failed_one(clone: Clone, portal: F
     start(clone)
     clone.yard("submit", "-m", "x")
     portal.answers[f"attempts/{clone.head()}"] = attempt(clone.head(), evaluation(None, "queued"))
-    assert "queued on cpu" in clone.yard("result", expect=2).stdout
+    assert "queued on cpu" in clone.yard("result", expect=3).stdout
+    assert Workspace(clone.path).attempt(clone.head())["evaluations"][0]["state"] == "queued"
 
 
 def test_another_agents_branch_is_not_submitted_to(clone: Clone) -> None:
