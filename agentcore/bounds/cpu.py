@@ -22,11 +22,11 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from agentcore.judge.host_load import HostLoadWatch
+from agentcore.judge.noise import QUIET_SHARE
 
 _FORMAT = 1
 _SECONDS_PER_RATE = 0.2
 _PASSES = 5
-_QUIET_SHARE = 0.05
 _AGAIN_AFTER = timedelta(minutes=30)
 _ENOUGH = 8
 _COMPILER = "g++"
@@ -61,7 +61,7 @@ class CpuRates(BaseModel):
     @property
     def was_quiet(self) -> bool:
         """Whether others are known to have left the host alone at some measurement."""
-        return self.others_share is not None and self.others_share <= _QUIET_SHARE
+        return self.others_share is not None and self.others_share <= QUIET_SHARE
 
     @property
     def is_settled(self) -> bool:
@@ -177,7 +177,7 @@ def _measure(cpu: str, threads: int) -> CpuRates:
         cpu=cpu, threads=threads, fp32_flops=found["fp32_flops"], bf16_flops=found["bf16_flops"],
         read_bytes=_falling({int(size): rate for size, rate in found["read_bytes"].items()}),
         measured_at=datetime.now(UTC),
-        others_share=None if load is None else min(1.0, load.others_share + load.steal_share),
+        others_share=None if load is None else load.taken_share,
     )  # fmt: skip
 
 

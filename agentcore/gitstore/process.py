@@ -217,27 +217,26 @@ class GitProcess:
 
     def object_id(self, name: str) -> str | None:
         """The full id of what ``name`` means (``<oid>^{tree}``, ``<oid>:path``, of our own making), None if nothing."""
-        self._check_thread()
-        try:
-            return _word(self._repo.git.get_object_header(name)[0])
-        except ValueError:
-            return None
+        header = self._object_header(name)
+        return _word(header[0]) if header else None
 
     def object_type(self, oid: str) -> str | None:
         """The type of an object by its full id, or None where there is none."""
-        self._check_thread()
-        try:
-            return _word(self._repo.git.get_object_header(oid)[1])
-        except ValueError:
-            return None
+        header = self._object_header(oid)
+        return _word(header[1]) if header else None
 
     def object_size(self, oid: str) -> int:
         """An object's size in bytes, -1 where there is none."""
+        header = self._object_header(oid)
+        return int(header[2]) if header else -1
+
+    def _object_header(self, name: str) -> tuple[str | bytes, str | bytes, int] | None:
+        """(id, type, size) of an object, or None where there is none."""
         self._check_thread()
         try:
-            return int(self._repo.git.get_object_header(oid)[2])
+            return self._repo.git.get_object_header(name)
         except ValueError:
-            return -1
+            return None
 
     def _start(self, command: str, arguments: Sequence[str]) -> _Stream:
         self._check_thread()

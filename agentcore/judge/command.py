@@ -15,6 +15,7 @@ from agentcore.build.toolchain import ToolMissing, compiler
 from agentcore.importing import kept_for_good
 from agentcore.judge.result import EvaluationResult
 from agentcore.problems import DocumentError
+from agentcore.sandbox.choose import SETTINGS
 from agentcore.vocabulary import HardwareName, Language
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ def add_common(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", type=Path, metavar="OUT", help="write the whole result here")
     parser.add_argument("--cache-dir", type=Path, default=Path.home() / ".cache" / "kernelyard")
     parser.add_argument(
-        "--sandbox", default="auto", choices=["auto", "bubblewrap", "unshare", "none"],
+        "--sandbox", default="auto", choices=SETTINGS,
         help="none runs candidates unconfined: only for code you trust, and never mergeable",
     )
 

@@ -232,7 +232,7 @@ def counted_though_disturbed(
     call was slow could have it left out. The middle half of all calls bears a few that others disturbed.
     """
     best_first = sorted(disturbed, key=lambda t: t.charged_against(companion_us))
-    if load is not None and load.others_share + load.steal_share <= QUIET_SHARE:
+    if load is not None and load.taken_share <= QUIET_SHARE:
         return best_first
     return best_first[: max(0, missing)]
 

@@ -5,6 +5,7 @@ How a bound is counted is agentcore.bounds; what it is compared with is evaluate
 
 from __future__ import annotations
 
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -27,10 +28,8 @@ class Limits:
         self._rates: CpuRates | None = None
         if not hardware.is_gpu:
             # The bound is that of the whole host, not of the cores a candidate is asked to keep to.
-            try:
+            with suppress(CalibrationError):
                 self._rates = calibrate_cpu(cache_dir)
-            except CalibrationError:
-                self._rates = None
 
     def measure_again(self) -> None:
         """Measure this CPU again where that is due: its rates were only seen while others used it. Else do nothing.

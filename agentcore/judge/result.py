@@ -137,6 +137,11 @@ class HostLoad(Record):
     steal_share: float
     waiting_share: float | None = None
 
+    @property
+    def taken_share(self) -> float:
+        """Of all cores' time, what others had of it, in whichever way."""
+        return min(1.0, self.others_share + self.steal_share)
+
 
 class EnvironmentStamp(Record):
     """Where a number came from. Numbers with different stamps are never silently compared."""

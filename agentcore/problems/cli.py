@@ -16,6 +16,7 @@ from agentcore.problems.blobs import missing_blobs
 from agentcore.problems.official import official_of
 from agentcore.problems.problem import Problem
 from agentcore.problems.sources import collect
+from agentcore.sandbox.choose import SETTINGS
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -28,7 +29,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         "--reference", action="store_true", help="also run each reference and input generator once, in the sandbox"
     )
     check.add_argument(
-        "--sandbox", default="auto", choices=["auto", "bubblewrap", "unshare", "none"], help="of --reference"
+        "--sandbox", default="auto", choices=SETTINGS, help="of --reference"
     )
     check.set_defaults(run=_check)
     convert = actions.add_parser("convert", help="write every problem below PATH as a directory that judge can load")

@@ -63,10 +63,12 @@ def _parse(text: str) -> ast.expr:
 def names(text: str) -> frozenset[str]:
     """The axis names that ``text`` mentions. Raises ExpressionError where it does not parse or calls something else."""
     tree = _parse(text)
+    called: set[str | None] = set()
     for node in ast.walk(tree):
-        if isinstance(node, ast.Call) and _function_name(node) not in _FUNCTIONS:
-            raise _not_allowed(node, text)
-    called = {_function_name(node) for node in ast.walk(tree) if isinstance(node, ast.Call)}
+        if isinstance(node, ast.Call):
+            if (name := _function_name(node)) not in _FUNCTIONS:
+                raise _not_allowed(node, text)
+            called.add(name)
     found = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
     return frozenset(found - called - {"math"})
 

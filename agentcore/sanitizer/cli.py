@@ -12,6 +12,7 @@ from agentcore.judge.request import EvaluationRequest
 from agentcore.judge.result import EvaluationResult
 from agentcore.kernel_language import language_of
 from agentcore.problems import load_problem
+from agentcore.sandbox.choose import SETTINGS
 from agentcore.sanitizer.report import Tool
 from agentcore.sanitizer.tools import tools_for
 from agentcore.vocabulary import HardwareName, Language, Verdict
@@ -35,7 +36,7 @@ def add_parser(subparsers: Subparsers) -> None:
     parser.add_argument("--workloads", type=int, metavar="N", help="only the N smallest workloads")
     parser.add_argument("--json", type=Path, metavar="OUT", help="write the whole result here")
     parser.add_argument("--cache-dir", type=Path, default=Path.home() / ".cache" / "kernelyard")
-    parser.add_argument("--sandbox", default="auto", choices=["auto", "bubblewrap", "unshare", "none"])
+    parser.add_argument("--sandbox", default="auto", choices=SETTINGS)
     parser.set_defaults(run=partial(run_command, _sanitize))
 
 
