@@ -75,11 +75,15 @@ def open_descriptors() -> int:
 
 
 def whole_kernel(body: str, problem: Problem | Path) -> str:
-    """A kernel.cpp around a body of ``kernel_launch``, with the parameters that the problem's header declares."""
+    """A kernel.cpp around a body of ``kernel_launch``, with the parameters that the problem's header declares.
+
+    Most bodies need nothing of <cmath>, which takes as long to compile as all the rest twice.
+    """
     definition = (load_problem(problem) if isinstance(problem, Path) else problem).definition
     declared = ", ".join(p.declaration for p in parameters(definition, Language.CPP))
+    cmath = "#include <cmath>\n" if any(name in body for name in ("INFINITY", "NAN", "sqrt")) else ""
     return (
-        '#include "problem.h"\n#include <cmath>\n#include <cstdlib>\n#include <cstring>\n#include <signal.h>\n'
+        f'#include "problem.h"\n{cmath}#include <cstdlib>\n#include <cstring>\n#include <signal.h>\n'
         "#include <unistd.h>\n"
         f'extern "C" int kernel_launch({declared}) {{{body}}}\n'
     )

@@ -11,6 +11,8 @@
 // integers.
 #include "masked_lse.h"
 
+#include <bit>
+
 MASKED_LSE(scores, mask, lse, best, any, rows, cols) {
     for (int64_t r = 0; r < rows; ++r) {
         const float* s = scores + r * cols;
