@@ -175,7 +175,11 @@ class HostRunner:
         with on_cores(target.runner_cores):  # inherited, and the sandbox refuses to change it
             self.session = RunnerSession(
                 sandbox, "cpu", readable=readable,
-                env={"OMP_NUM_THREADS": str(threads), "MKL_NUM_THREADS": str(threads)},
+                env={
+                    "OMP_NUM_THREADS": str(threads), "MKL_NUM_THREADS": str(threads),
+                    # torch.compile believes the CPU: trying each vector extension takes seconds of every evaluation.
+                    "TORCHINDUCTOR_VEC_ISA_OK": "1",
+                },
                 limits=Limits(
                     # The companion runs nothing of anybody's, as long as there is a judge.
                     memory_bytes=None if language == "none" else effort.memory_bytes,
