@@ -19,7 +19,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
+from agentcore.gitstore.attempts import MAX_PUSH_BYTES
 from agentcore.gitstore.hooks import install_hooks
+from agentcore.gitstore.policy import refusal
 from agentcore.gitstore.process import GitStoreError, clean_environment, start_service
 from agentcore.gitstore.repository import Repository
 from agentcore.gitstore.scratch import scratch_directory
@@ -36,6 +38,11 @@ _LIMITS = (
     (resource.RLIMIT_AS, 8 << 30),
 )
 _STDERR_BYTES = 4000
+_TOO_LARGE = b"pack exceeds maximum allowed size"
+_TOO_LARGE_TEXT = refusal([
+    f"it is larger than {MAX_PUSH_BYTES >> 20} MiB, all its new commits together. Push fewer of them at a time "
+    "(git push origin COMMIT:BRANCH); what is large in one of them has to leave the history, not only the last commit."
+])
 
 
 class Service(StrEnum):
@@ -148,7 +155,7 @@ class _Exchange:
         assert process.stderr
         os.set_blocking(process.stdin.fileno(), False)
         deadline = time.monotonic() + DEADLINE_S
-        pending = memoryview(b"")
+        pending, has_answered = memoryview(b""), False
         with selectors.DefaultSelector() as selector:
             selector.register(process.stdin, selectors.EVENT_WRITE)
             selector.register(process.stdout, selectors.EVENT_READ)
@@ -178,7 +185,14 @@ class _Exchange:
                     else:
                         data = os.read(process.stdout.fileno(), CHUNK_BYTES)
                         if not data:
+                            if not self._complete:
+                                self._complete = True
+                                _discard(body)
                             return
+                        # Its first packet, so that one of ours can stand before it.
+                        if self._push and not has_answered and _TOO_LARGE in data:
+                            yield _for_terminal(_TOO_LARGE_TEXT)
+                        has_answered = True
                         yield data
 
     def _end(self, process: subprocess.Popen[bytes]) -> None:
@@ -218,6 +232,12 @@ def _write(descriptor: int, data: memoryview) -> int | None:
         return 0
     except BrokenPipeError:
         return None
+
+
+def _for_terminal(text: str) -> bytes:
+    """A packet that git shows to the user (side-band 2), as it does what a hook writes to stderr."""
+    data = b"\2" + text.encode()
+    return b"%04x%s" % (len(data) + 4, data)
 
 
 def _discard(body: Iterator[bytes]) -> None:

@@ -30,7 +30,7 @@ logger = logging.getLogger(__name__)
 
 MAX_FETCH_REQUEST_BYTES = 16 << 20
 _IDLE_S = 120
-# git stops a pack at MAX_PUSH_BYTES with words of its own; this bound only ends senders that do not listen.
+# git stops a pack at MAX_PUSH_BYTES; this bound only ends senders that do not listen.
 _MAX_PUSH_REQUEST_BYTES = 8 * MAX_PUSH_BYTES
 _PROTOCOL = re.compile(r"version=[0-2]\Z")
 _NEVER_CACHED = {"Cache-Control": "no-cache, max-age=0, must-revalidate", "Pragma": "no-cache"}

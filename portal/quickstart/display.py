@@ -15,8 +15,12 @@ from portal.attempts.models import Attempt
 from portal.campaigns.models import Campaign
 from portal.evaluations import baselines, scores
 from portal.evaluations.models import Evaluation
+from portal.quickstart.waiting import HeldUp, own_open
 
-_OPEN = (Evaluation.State.QUEUED, Evaluation.State.RUNNING)
+PATIENCE_S = 10.0
+"""How long another agent's kernel may be judged before it is said to be waited for."""
+AGAIN_S = 60.0
+"""After this long what is waited for is said once more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +43,7 @@ class Snapshot:
 
     rows: tuple[Row, ...]
     waiting: int
+    """Evaluations that the run waits for: what other agents have pushed is not among them."""
     running: str
     geomean_speedup: float | None
     median_sol: float | None
@@ -49,8 +54,8 @@ class Snapshot:
 def take(campaign: Campaign) -> Snapshot:
     """A snapshot of a campaign and of the baselines it is compared with."""
     summary = scores.campaign_summary(campaign)
-    open_rows = Evaluation.objects.filter(hardware=campaign.hardware, state__in=_OPEN)
-    running = open_rows.filter(state=Evaluation.State.RUNNING).select_related("attempt__problem").first()
+    judged = Evaluation.objects.filter(hardware=campaign.hardware, state=Evaluation.State.RUNNING)
+    running = judged.select_related("attempt__problem").first()
     rows = []
     for standing in summary.problems:
         verified = baselines.admitted(
@@ -68,8 +73,8 @@ def take(campaign: Campaign) -> Snapshot:
         kind = "baseline" if running.attempt.kind == Attempt.Kind.BASELINE else "attempt"
         now = f"{kind} {running.attempt.slug} of {running.attempt.problem.name}"
     return Snapshot(
-        tuple(rows), open_rows.count(), now, summary.geomean_speedup, summary.median_sol, summary.attempts,
-        summary.passed,
+        tuple(rows), own_open(campaign.hardware).count(), now, summary.geomean_speedup, summary.median_sol,
+        summary.attempts, summary.passed,
     )
 
 
@@ -80,6 +85,8 @@ class Display:
         self.console = console
         self._began = time.monotonic()
         self._seen: set[int] = set()
+        self._held_up = ""
+        self._told = 0.0
 
     def __enter__(self) -> Display:
         return self
@@ -101,6 +108,19 @@ class Display:
             return
         self._seen.add(evaluation.pk)
         self.step(_sentence(evaluation))
+
+    def waits(self, held_up: HeldUp | None) -> None:
+        """What the run waits for, said when that is new and once a minute; None where it goes on, said if it did not.
+        """
+        if held_up is None:
+            if self._held_up:
+                self.step("it goes on")
+            self._held_up = ""
+            return
+        is_news = held_up.reason != self._held_up or self.elapsed - self._told >= AGAIN_S
+        if is_news and (held_up.is_paused or held_up.seconds >= PATIENCE_S):
+            self._held_up, self._told = held_up.reason, self.elapsed
+            self.step(str(held_up))
 
     def update(self, snapshot: Snapshot) -> None:
         """The state of things; plain lines have said it already."""

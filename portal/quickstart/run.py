@@ -31,7 +31,7 @@ from portal.attempts import notes
 from portal.campaigns.models import Campaign
 from portal.evaluations.models import Evaluation
 from portal.problems.models import Problem
-from portal.quickstart import accounts, merging, pace, preparation, requirements
+from portal.quickstart import accounts, merging, pace, preparation, requirements, waiting
 from portal.quickstart.display import Display, Snapshot, campaign_table, make_display, take
 from portal.quickstart.merging import Decision
 from portal.quickstart.processes import Child, Supervisor
@@ -233,7 +233,9 @@ class _Run:
             if looks % 3:  # looking at everything takes time from what is being measured
                 continue
             display.update(take(campaign))
-            if (now := (_tell(campaign, display), len(search.begun))) != last:
+            display.waits(held_up := waiting.held_up(campaign))
+            now = (_tell(campaign, display), len(search.begun))
+            if now != last or (held_up and held_up.is_paused):  # a pause may last
                 last_change, last = time.monotonic(), now
             elif time.monotonic() - last_change > STALLED_S:
                 raise CommandError(f"no evaluation ended in {STALLED_S} s; see {services[0].log}")
@@ -255,6 +257,7 @@ class _Run:
             if time.monotonic() > deadline:
                 display.step(f"sanitizers did not finish in {STALLED_S} s; see {services[0].log}")
                 return  # the merge then says what is missing
+            display.waits(waiting.held_up(campaign))
             time.sleep(POLL_S)
         for run in Evaluation.objects.filter(pk__in=[run.pk for run in runs]).exclude(verdict=Verdict.CLEAN.value):
             display.finished(run)

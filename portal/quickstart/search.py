@@ -10,14 +10,11 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from django.db.models import Q
-
-from portal.attempts.models import Attempt
 from portal.baselines.measuring import ensure_baselines
 from portal.campaigns.models import Campaign
 from portal.evaluations.models import Evaluation
 from portal.problems.models import Problem
-from portal.quickstart import accounts, merging, pace
+from portal.quickstart import accounts, merging, pace, waiting
 from portal.quickstart.processes import Child
 
 _OPEN = (Evaluation.State.QUEUED, Evaluation.State.RUNNING)
@@ -108,11 +105,8 @@ class Search:
 
     def _open(self, problem: Problem) -> bool:
         """Whether a measurement of the problem is still to come: its baselines', or an attempt's of an earlier run."""
-        ours = Q(attempt__kind=Attempt.Kind.BASELINE) | Q(attempt__agent__in=accounts.own_agents())
-        return Evaluation.objects.filter(
-            ours, attempt__problem=problem, hardware=self.campaign.hardware, kind=Evaluation.Kind.MEASURE,
-            state__in=_OPEN,
-        ).exists()
+        mine = waiting.own_open(self.campaign.hardware)
+        return mine.filter(attempt__problem=problem, kind=Evaluation.Kind.MEASURE).exists()
 
     def _left_s(self) -> float | None:
         return None if self._until is None else self._until - time.monotonic()
