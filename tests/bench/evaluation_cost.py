@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import itertools
 import json
+import os
 import shutil
 import statistics
 import subprocess
@@ -60,7 +61,8 @@ def utilisation(hardware: HardwareName) -> Iterator[list[float]]:
     import pynvml
 
     pynvml.nvmlInit()
-    handle, stop = pynvml.nvmlDeviceGetHandleByIndex(0), threading.Event()
+    index = int(os.environ.get("KERNELYARD_GPU_INDEX", "0"))
+    handle, stop = pynvml.nvmlDeviceGetHandleByIndex(index), threading.Event()
 
     def watch() -> None:
         while not stop.wait(0.1):
