@@ -1,12 +1,16 @@
 """Batches of gated calls on a GPU: inputs that do not exist until after the enqueue, and a clock only the judge holds.
 
-The runner enqueues pairs of calls, [clear][call][end mark][gate][begin mark][call][end mark][over mark]. Only then does
-the judge let them go, pair by pair. The grid of ``clear`` fills every multiprocessor; when all of it has arrived,
-nothing else is running and nothing is dirty in the cache. Now the judge writes the pair's inputs, for which it gets a
+The runner enqueues a pair of calls, [clear][call][end mark][gate][begin mark][call][end mark][over mark]. The grid of
+``clear`` fills every multiprocessor; when all of it has arrived, nothing else is running on the device and nothing is
+dirty in the cache. Now the runner's processes are stopped, and the judge writes the pair's inputs, for which it gets a
 turn on the device, clears the cache of them, and asks whether the grid is back. The grid reads twice the cache, once to
 be rid of what there may be, and once more after the judge has opened the gate; then it writes the first begin mark and
-leaves. So inputs cannot be looked at by anything but the calls, and every call has its own, so that nothing can be
-reused or merged.
+leaves. So inputs cannot be looked at by anything but the calls, on the device or on the host, and every call has its
+own, so that nothing can be reused or merged.
+
+Pairs are enqueued one by one, each when the one before is over. Behind others in the queue some of a pair's commands
+would still be on their way when its calls run: on an H200 every fourth launch would wait 0.9 µs, and which ones would
+depend on how many came before.
 
 A call's latency is the time between its two marks on the judge's clock, less what empty marks cost. Only the first call
 of a pair counts. What it hides before its begin mark or behind its end mark, or moves into the second call or behind
@@ -17,30 +21,37 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from agentcore.judge.cuda_content import LOOKS, BatchContent
 from agentcore.judge.device_page import DevicePage, Marks
+from agentcore.judge.runner.pages import CALLS_ENQUEUED
 from agentcore.judge.session import RunnerFailure
 from agentcore.vocabulary import CheckName
 
 if TYPE_CHECKING:
     from agentcore.judge.cuda_runner import CudaRunner
     from agentcore.judge.cuda_target import CudaTarget
+    from agentcore.judge.session import RunnerSession
 
 random = secrets.SystemRandom()
 
 WATCHDOG_S = 3.0
+PATIENCE_S, PATIENCE = 0.05, 4.0
+"""How long the runner is kept stopped for calls to end: this, and so many times what a warm call took."""
 ARRIVAL_S = 2.0
 """How long the GPU may take to be free of everything before a pair. What still runs then was left running by a call."""
 CHECKED_PASSES = 4
 """Of how many passes over the flush region, drawn after a batch has run, the sums are verified."""
 
 
-class SelfSynchronising(Exception):
-    """The candidate waits for the device inside its call, so its calls cannot be enqueued ahead."""
+class NeedsHost(Exception):
+    """The candidate waits for the device inside its call, or the device for the host: no call can be timed while the
+    host's part in it is stopped.
+    """
 
 
 class StillRunning(Exception):
@@ -95,7 +106,7 @@ def is_flushed(call: int) -> bool:
 
 def pairs(calls: int) -> list[range]:
     """The pairs a batch of an even number of calls is opened in."""
-    return [range(first, first + 2) for first in range(0, calls, 2)]
+    return [range(first, first + CALLS_ENQUEUED) for first in range(0, calls, CALLS_ENQUEUED)]
 
 
 def new_token() -> int:
@@ -103,10 +114,12 @@ def new_token() -> int:
     return secrets.randbits(62) | 1
 
 
-def enqueue_request(slots: list[int], kind: str, token: int) -> dict[str, Any]:
-    """What the runner is to enqueue. ``kind``: ``call``, or without a candidate ``none`` or ``touch``."""
-    flush = [is_flushed(call) for call in range(len(slots))]
-    return {"op": "enqueue", "slots": slots, "kind": kind, "token": token, "flush": flush}
+def enqueue_request(slots: Sequence[int], first: int, kind: str, token: int) -> dict[str, Any]:
+    """What the runner is to enqueue: calls from number ``first`` on. ``kind``: ``call``; for calibration ``none`` or
+    ``touch``.
+    """
+    flush = [is_flushed(call) for call in range(first, first + len(slots))]
+    return {"op": "enqueue", "slots": [*slots], "first": first, "kind": kind, "token": token, "flush": flush}
 
 
 class Batch:
@@ -118,21 +131,19 @@ class Batch:
         self.passes: list[tuple[int, int]] = []  # (key, sum) of each pass over the flush region
 
     def run(self) -> BatchTimes:
-        """Enqueue, publish, open, watch. Raises RunnerFailure, and SelfSynchronising where it cannot be enqueued."""
+        """Enqueue, publish, open, watch, pair by pair. Raises RunnerFailure, and NeedsHost."""
         runner, content, order = self.runner, self.content, self.order
         size, token = len(order), new_token()
         runner.page.reset()
         content.poison(order)
         runner.target.flush()  # and waits: nothing of ours is left to do while the runner's grids hold the GPU
-        self._enqueue(token)
-        runner.page.admit()
         times, all_seen = BatchTimes(), list[Seen]()
         looked, before = (set(random.sample(range(size // 2), min(LOOKS, size // 2))) for _ in range(2))
         for number, pair in enumerate(pairs(size)):
             slots = [order[call] for call in pair]
-            seen = self._open(pair, token, slots, look=number in before)
-            if number in looked:
-                content.look(random.choice(slots))
+            self._enqueue(pair, token)
+            runner.page.admit(pair.stop)
+            seen = self._open(pair, token, slots, before=number in before, behind=number in looked)
             times.add_pair(seen, runner.empty_us)
             all_seen.append(seen)
             self.proofs.update({
@@ -155,9 +166,9 @@ class Batch:
         content.check_calls(slots, [f"call {number[slot]}" for slot in slots])
         return not content.measurement.findings.failed
 
-    def _enqueue(self, token: int) -> None:
+    def _enqueue(self, pair: range, token: int) -> None:
         runner = self.runner
-        runner.session.post(enqueue_request(self.order, "call", token))
+        runner.session.post(enqueue_request(self.order[pair.start : pair.stop], pair.start, "call", token))
         try:
             answer = runner.session.answer("enqueued", timeout_s=WATCHDOG_S)
         except RunnerFailure as failure:
@@ -167,23 +178,31 @@ class Batch:
             runner.page.open_all()
             runner.session.answer("enqueued", timeout_s=runner.effort.call_timeout_s * len(self.order))
             runner.session.request({"op": "idle"}, "idle", timeout_s=runner.effort.call_timeout_s)
-            raise SelfSynchronising from None
+            raise NeedsHost from None
         if answer.get("status"):
             runner.page.open_all()
             raise RunnerFailure("error", f"kernel_launch returned {answer['status']}"[:200])
 
-    def _open(self, pair: range, token: int, slots: list[int], *, look: bool) -> Seen:
-        runner = self.runner
+    def _open(self, pair: range, token: int, slots: list[int], *, before: bool, behind: bool) -> Seen:
+        """``before`` and ``behind``: whether to look at outputs then."""
+        runner, content = self.runner, self.content
         timeout_s = runner.effort.call_timeout_s
 
         def publish() -> None:
-            if look:  # what was written by now, was written without inputs
+            if before:  # what was written by now, was written without inputs
                 for slot in slots:
-                    self.content.look_untouched(slot)
-            self.content.publish_held(slots)
+                    content.look_untouched(slot)
+            content.publish_held(slots)
+
+        def over() -> None:
+            if behind:
+                content.look(random.choice(slots))
 
         try:
-            seen = open_pair(runner.target, runner.page, pair, token, timeout_s, publish)
+            seen = open_pair(
+                runner.target, runner.session, runner.page, pair, token, publish, over,
+                patience_s=min(runner.patience_s, timeout_s), timeout_s=timeout_s,
+            )
         except StillRunning:
             self._accuse_of_staying()
         except BaseException:
@@ -237,34 +256,53 @@ class Seen:
 
 
 def open_pair(
-    target: CudaTarget, page: DevicePage, pair: range, token: int, timeout_s: float, publish: Callable[[], None]
+    target: CudaTarget, session: RunnerSession, page: DevicePage, pair: range, token: int,
+    publish: Callable[[], None], over: Callable[[], None] = lambda: None, *, patience_s: float, timeout_s: float,
 ) -> Seen | None:
     """Let the calls of ``pair`` run on what ``publish`` writes, and watch; None if they do not all answer in time.
 
-    Candidates and calibrations go through this same door, so that what it costs is in both. Raises StillRunning where
-    the GPU does not become free.
+    From before ``publish`` to the last mark, and what ``over`` does at once behind that, nothing of the runner's runs
+    on the host. Candidates and calibrations go through this same door, so that what it costs is in both. Raises
+    StillRunning where the GPU does not become free, NeedsHost where calls end only after ``patience_s``, when the
+    runner may run again, and RunnerFailure.
     """
     if page.arrived(pair.start, token, ARRIVAL_S) is None:
         raise StillRunning(f"the GPU did not become free within {ARRIVAL_S:g} s")
-    publish()
-    target.clear_held()
-    target.copier.wait()
-    written = time.perf_counter_ns()
-    back = page.recall(pair.start, token, min(ARRIVAL_S, timeout_s))
-    if back is None:
-        if page.has_cleared(pair.start, token):
-            raise RunnerFailure("violation", "the runner's grid went on before the judge had let it")
-        return None
-    seeds = [secrets.randbits(63) for _ in pair]
-    for call, seed in zip(pair, seeds, strict=True):
-        page.set_seed(call, seed)
-    keys = (secrets.randbits(64), secrets.randbits(64))
-    published = page.publish(pair.start, pair.stop, keys)
-    cleared = page.cleared(pair.start, token, timeout_s)
-    if cleared is None:
-        return None
-    opened = page.open_gates(pair.stop)  # at once: nobody must gain time in between
-    marks = page.watch(pair, token, timeout_s)
+    with stopped(session):
+        publish()
+        target.clear_held()
+        target.copier.wait()
+        written = time.perf_counter_ns()
+        back = page.recall(pair.start, token, min(ARRIVAL_S, timeout_s))
+        if back is None:
+            if page.has_cleared(pair.start, token):
+                raise RunnerFailure("violation", "the runner's grid went on before the judge had let it")
+            return None
+        seeds = [secrets.randbits(63) for _ in pair]
+        for call, seed in zip(pair, seeds, strict=True):
+            page.set_seed(call, seed)
+        keys = (secrets.randbits(64), secrets.randbits(64))
+        published = page.publish(pair.start, pair.stop, keys)
+        cleared = page.cleared(pair.start, token, timeout_s)
+        if cleared is None:
+            return None
+        opened = page.open_gates(pair.stop)  # at once: nobody must gain time in between
+        marks = page.watch(pair, token, patience_s)
+        if marks is not None:
+            over()
     if marks is None:
+        if page.watch(pair, token, timeout_s) is not None:
+            raise NeedsHost
         return None
     return Seen(written, back, published, cleared, opened, marks, seeds, keys, page.sums(pair.start))
+
+
+@contextmanager
+def stopped(session: RunnerSession) -> Iterator[None]:
+    """Nothing of the runner's runs on the host meanwhile. Raises RunnerFailure where it cannot be stopped."""
+    try:
+        if not session.freeze():
+            raise RunnerFailure("violation", "the runner's processes could not be stopped")
+        yield
+    finally:
+        session.thaw()

@@ -290,10 +290,10 @@ def _marks(
             token = new_token()
             page.reset()
             target.flush()
-            session.request(enqueue_request(list(range(CALIBRATION_CALLS)), kind, token), "enqueued", timeout_s=30)
-            page.admit()
             all_seen = []
             for pair in pairs(CALIBRATION_CALLS):
+                session.request(enqueue_request(pair, pair.start, kind, token), "enqueued", timeout_s=30)
+                page.admit(pair.stop)
                 seen = _opened(target, session, page, pair, token, partial(publish, pair))
                 all_seen.append(seen)
             session.request({"op": "idle"}, "idle", timeout_s=30)
@@ -313,7 +313,9 @@ def _opened(
     """A pair without a candidate. Raises RunnerFailure that says how far it came."""
     why: Exception | None = None
     try:
-        seen = open_pair(target, page, pair, token, CALIBRATION_S, publish)
+        seen = open_pair(
+            target, session, page, pair, token, publish, patience_s=CALIBRATION_S, timeout_s=CALIBRATION_S
+        )
         if seen is not None:
             return seen
     except (StillRunning, StillCopying) as error:

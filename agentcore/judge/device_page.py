@@ -43,9 +43,11 @@ class DevicePage:
         """Close every gate and forget every mark and proof."""
         self._mapping[:] = bytes(pages.DEVICE_PAGE_BYTES)
 
-    def admit(self) -> None:
-        """Let the stream come as far as its first grid that holds the GPU; once everything is enqueued."""
-        self._words[pages.DEVICE_ADMITTED] = 1
+    def admit(self, through: int) -> None:
+        """Let the stream come as far as the grid that holds the GPU before the last pair of ``through`` calls; once
+        that is enqueued.
+        """
+        self._words[pages.DEVICE_ADMITTED] = through
 
     def arrived(self, call: int, token: int, timeout_s: float) -> int | None:
         """When every block of the grid before ``call`` was on its multiprocessor (ns); None if not in time."""

@@ -23,7 +23,7 @@ from agentcore.judge.findings import Findings
 from agentcore.judge.heldout import explained, without_shape
 from agentcore.judge.libraries import LibraryRules, named
 from agentcore.judge.limits import Limits
-from agentcore.judge.measurement import Effort, FirstCall, Measurement, Verifier
+from agentcore.judge.measurement import Effort, FirstCall, Measurement, Verifier, draw_repeated
 from agentcore.judge.phases import phase
 from agentcore.judge.request import EvaluationRequest
 from agentcore.judge.result import BoundRecord, BuildReport, EnvironmentStamp, EvaluationResult, WorkloadResult
@@ -223,14 +223,15 @@ class _Evaluation:
     def _measure_workloads(self, sandbox: Sandbox, artifact: Path, runner: Runner) -> None:
         problem = self.request.problem
         factory = self.judge.factory(problem)
-        for workload, heldout in self.chosen:
+        repeated = draw_repeated(len(self.chosen))
+        for number, (workload, heldout) in enumerate(self.chosen):
             label = "held-out workload" if heldout else f"workload {workload.index} {workload.axes}"
             if heldout and not self.heldout_shown:
                 # From here on the candidate knows held-out shapes, and could print them.
                 self.runner_log, self.heldout_shown = runner.session.log(), True
             self.request.progress(f"measuring {label}")
             with phase(self.seconds, "measure"):
-                verifier = Verifier(problem, factory, workload)
+                verifier = Verifier(problem, factory, workload, repeats=number in repeated)
                 try:
                     measurement = runner.measure(verifier)
                 except RunnerFailure as failure:

@@ -23,7 +23,7 @@ from agentcore.judge.statistics import interquartile_mean
 
 FREE_US, FREE_SHARE = 1.5, 0.01
 """How much later everything together may come before it is charged: µs, and a share of the call's own time. On an H200
-honest begin marks came -0.8 to 1.3 µs late, the next behind end marks -1.3 to 0.9 µs (tests/data/h200)."""
+honest begin marks came -0.8 to 1.2 µs late, the next behind end marks -0.7 to 0.7 µs (tests/data/h200)."""
 LATE_OPENING_US, LATE_GAP_US, LATE_TAIL_US, LATE_SHARE = 4.0, 1.5, 2.0, 0.02
 """How late the first begin mark after the opening, the second after the first end mark, and the mark behind the second
 end mark may be; µs, and a share of the call's own time on top."""
@@ -33,11 +33,12 @@ full of what the first has written, which has to be written back."""
 DRIFT_US, DRIFT_SHARE = 1.0, 0.01
 """How much longer a counted call may take by the stamps of its marks than by when they appeared: µs, and a share of
 it."""
-CLEARING_US, CLEARING_SHARE = 15.0, 0.25
-CLEARING_FREE_US, CLEARING_FREE_SHARE = 4.0, 0.05
-"""How much longer than without a candidate the first clearing may take, and how much before it is charged."""
-RETURN_US, RETURN_FREE_US = 70.0, 35.0
-"""The same of the grid's coming back, which on an H200 takes 175 to 195 µs."""
+CLEARING_US, CLEARING_SHARE = 10.0, 0.15
+CLEARING_FREE_US, CLEARING_FREE_SHARE = 2.0, 0.03
+"""How much longer than without a candidate the first clearing may take, and how much before it is charged. On an H200
+honest kernels differed by up to 0.8 µs."""
+RETURN_US, RETURN_FREE_US = 40.0, 15.0
+"""The same of the grid's coming back, which on an H200 takes 175 to 195 µs, and with honest kernels -5 to 6 µs more."""
 FLUSH_SHARE, MARK_SHARE = 0.9, 0.7
 """How much must be seen of what a gate's opening and a flush take without a candidate, and of what lies between two
 marks with no call between them: no launch is quicker than that, but a forged mark is."""

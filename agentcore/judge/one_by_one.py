@@ -1,4 +1,6 @@
-"""Timing a GPU kernel that waits for the device inside its call, and so cannot be enqueued behind a gate.
+"""Timing a GPU kernel that waits for the device inside its call, or has the device wait for the host.
+
+Such a call cannot be enqueued behind a gate, or does not end while the runner's processes are stopped.
 
 One call at a time on the judge's wall clock, launching and waiting included, after the judge has cleared the cache. The
 clock starts before the call's inputs come into being, so that whatever is done with them is inside; only what copying
@@ -44,7 +46,8 @@ def time_one_by_one(runner: CudaRunner, content: BatchContent) -> None:
     runner.session.answer("finished", timeout_s=30)
     measurement.findings.skip(
         CheckName.STEADY_WORK,
-        "the kernel waits for the device inside its call: timed one call at a time, launching and waiting included",
+        "the kernel waits for the device inside its call, or the device for the host: timed one call at a time,"
+        " launching and waiting included",
     )
 
 

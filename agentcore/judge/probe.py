@@ -23,7 +23,7 @@ from typing import Any
 
 import torch
 
-from agentcore.judge.cuda_batches import Seen, enqueue_request, new_token, open_pair, pairs
+from agentcore.judge.cuda_batches import Seen, enqueue_request, new_token, open_pair, pairs, stopped
 from agentcore.judge.cuda_buffers import CudaBuffers
 from agentcore.judge.cuda_copies import Copier, pinned
 from agentcore.judge.cuda_target import CALIBRATION_CALLS, CudaTarget
@@ -142,6 +142,8 @@ class _Probe:
             self._start()
         with step("it maps buffers", 20):
             self._share()
+        with step("its processes are stopped, and go on again", 20) as fact:
+            fact(f"stopped after {_times([self._timed(self._stop) for _ in range(COPIES)])}")
         with self._held("nothing is done meanwhile"):
             time.sleep(0.01)
         for nbytes in COPIED_BYTES:
@@ -170,23 +172,30 @@ class _Probe:
             self.session.close()
         self.session = self.target.session(self.sandbox, self.page)
 
+    def _stop(self) -> None:
+        with stopped(self.session_here):
+            pass
+
     def _share(self) -> None:
         self.session_here.share(self.buffers, writable_inputs=False, timeout_s=15)
 
-    def _enqueue(self, calls: int) -> None:
+    def _begin(self) -> None:
         self.token = new_token()
         self.page.reset()
         self.target.flush()
-        request = enqueue_request(list(range(calls)), "none", self.token)
-        self.session_here.request(request, "enqueued", timeout_s=10)
+
+    def _enqueue(self, pair: range) -> None:
+        """A pair of calls that do nothing, admitted."""
+        self.session_here.request(enqueue_request(pair, pair.start, "none", self.token), "enqueued", timeout_s=10)
+        self.page.admit(pair.stop)
 
     @contextmanager
     def _held(self, doing: str) -> Iterator[Callable[[str], None]]:
         """A step while a grid of the runner's fills the GPU. However it ends, the grid is let go."""
         with self.steps.step(f"while a grid fills the GPU: {doing}", 30) as fact:
-            self._enqueue(2)
+            self._begin()
+            self._enqueue(range(2))
             admitted = time.perf_counter_ns()
-            self.page.admit()
             there = self.page.arrived(0, self.token, ARRIVAL_S)
             let_go = threading.Timer(LET_GO_S, self.page.open_all)
             let_go.start()
@@ -243,12 +252,15 @@ class _Probe:
         def publish(pair: range) -> None:
             target.copier.copy([(self.buffers.data(self.layout.parameters[0], slot), source) for slot in pair])
 
-        self._enqueue(CALIBRATION_CALLS)
-        page.admit()
+        self._begin()
         sums: list[tuple[int, int]] = []
         try:
             for pair in pairs(CALIBRATION_CALLS):
-                seen = open_pair(target, page, pair, self.token, LET_GO_S, partial(publish, pair))
+                self._enqueue(pair)
+                seen = open_pair(
+                    target, self.session_here, page, pair, self.token, partial(publish, pair),
+                    patience_s=LET_GO_S, timeout_s=LET_GO_S,
+                )
                 if seen is None:
                     raise RuntimeError(page.seen_of(pair, self.token))
                 fact(f"calls {pair.start} and {pair.stop - 1}, µs: {_rounded(_around(seen))}")

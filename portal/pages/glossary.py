@@ -34,9 +34,9 @@ TERMS: tuple[Term, ...] = (
     Term("verdict", "verdict", "How an evaluation ended. Only a passed one carries times that count."),
     Term("check", "check", "One named finding of an evaluation: pass, fail or skip, with a message."),
     Term("latency", "latency, T_k", "Time per call by the judge's own clock, with cold caches and fresh inputs every "
-         "call. A GPU kernel that waits for the device inside its call is timed by the wall clock (timed by: wall): "
-         "launching, waiting and the copying of its inputs included, which may leave these in the cache. For a whole "
-         "problem: the geometric mean over its workloads."),
+         "call. A GPU kernel that waits for the device inside its call, or has it wait for the host, is timed by the "
+         "wall clock (timed by: wall): launching, waiting and the copying of its inputs included, which may leave "
+         "these in the cache. For a whole problem: the geometric mean over its workloads."),
     Term("interval", "interval", "The confidence interval of a latency over repeated batches."),
     Term("baseline", "baseline, T_b", "PyTorch that the same judge verified on the same hardware: the reference run "
          "eagerly, under torch.compile, written by hand, optimised by an agent, or a library call. T_b of a workload "

@@ -18,9 +18,9 @@ import numpy as np
 import pytest
 
 from agentcore.judge import cuda_batches
-from agentcore.judge.cuda_batches import Batch, BatchTimes
-from agentcore.judge.cuda_content import BatchContent
-from agentcore.judge.cuda_runner import CudaRunner
+from agentcore.judge.cuda_batches import Batch, BatchTimes, NeedsHost
+from agentcore.judge.cuda_content import LOOKS, BatchContent
+from agentcore.judge.cuda_runner import CudaRunner, take_turns
 from agentcore.judge.device_page import DevicePage, proof_positions
 from agentcore.judge.host_buffers import HostBuffers
 from agentcore.judge.layout import Layout
@@ -47,7 +47,7 @@ class Device(threading.Thread):
     def run(self) -> None:
         if self.request["op"] == "serve":
             return self._serve()
-        for number, slot in enumerate(self.request["slots"]):
+        for number, slot in enumerate(self.request["slots"], self.request["first"]):
             self._call(number, slot)
         return None
 
@@ -58,6 +58,8 @@ class Device(threading.Thread):
         if self.ended:
             return
         while words[pages.DEVICE_GATE] < number + 1:
+            time.sleep(0)
+        while bench.hosted and bench.is_stopped:
             time.sleep(0)
         if number % 2 == 0:
             self._pass(number, 1)
@@ -77,7 +79,7 @@ class Device(threading.Thread):
     def _clear(self, number: int, slot: int) -> bool:
         """The first half of ky_clear: there, told that inputs are, through with a pass. False if it stays away."""
         bench, words, held = self.bench, self.bench.page._words, pages.HELD_OFFSET // 8 + pages.HELD_WORDS * number
-        while not words[pages.DEVICE_ADMITTED]:
+        while words[pages.DEVICE_ADMITTED] < number + 1:
             time.sleep(0)
         if number and bench.stays:
             return False
@@ -128,7 +130,8 @@ class Device(threading.Thread):
 class BenchWithoutGpu:
     """A runner as Batch sees one. ``late`` computes behind the end mark, ``early`` before the inputs exist; ``lazy``
     does not read what it says it read before a begin mark; ``stays`` never leaves the GPU after its first pair;
-    ``hasty`` goes on before inputs are there.
+    ``hasty`` goes on before inputs are there; ``hosted`` needs the host in its calls, which does not run while it is
+    stopped.
     """
 
     def __init__(self, root: Path) -> None:
@@ -137,10 +140,11 @@ class BenchWithoutGpu:
         self.buffers = HostBuffers(Layout.of(problem, problem.workloads[0], verifier.scalars(), SLOTS))
         self.content = BatchContent(self.buffers, verifier, Measurement())
         self.page = DevicePage()
-        self.late = self.early = self.lazy = self.stays = self.gone = self.hasty = False
+        self.late = self.early = self.lazy = self.stays = self.gone = self.hasty = self.hosted = False
+        self.is_stopped, self.can_be_stopped = False, True
         self.skipped: int | None = None
         self.device: Device | None = None
-        self.sequence, self.empty_us = 0, 0.0
+        self.sequence, self.empty_us, self.patience_s = 0, 0.0, 2.0
         self.effort = Effort(call_timeout_s=5)
         self.calibration = SimpleNamespace(copy_us=0.0)
         self.target = SimpleNamespace(
@@ -150,15 +154,23 @@ class BenchWithoutGpu:
         )
         self.session = SimpleNamespace(
             post=self._post, answer=lambda *_a, **_k: {"status": 0}, request=self._request, pending=lambda: False,
-            ended=lambda: False,
+            ended=lambda: False, freeze=self._freeze, thaw=self._thaw,
         )
 
+    def _freeze(self) -> bool:
+        self.is_stopped = True
+        return self.can_be_stopped
+
+    def _thaw(self) -> None:
+        self.is_stopped = False
+
     def _post(self, request: dict[str, Any]) -> None:
+        assert not self.is_stopped
         self.device = Device(self, request)
         self.device.start()
 
     def _request(self, request: dict[str, Any], *_a: object, **_k: object) -> dict[str, Any]:
-        assert request["op"] == "idle" and self.device is not None
+        assert request["op"] == "idle" and self.device is not None and not self.is_stopped
         self.device.join(5)
         return {}
 
@@ -223,6 +235,60 @@ def test_inputs_of_a_pair_do_not_exist_before_the_pair_ahead_has_answered(bench:
     bench.content.publish_held = watched  # type: ignore[method-assign]
     run(bench, list(range(SLOTS)))
     assert seen == [(2, 0), (2, 2), (2, 4), (2, 6)]
+
+
+def test_the_runner_is_stopped_from_before_inputs_are_written_until_the_last_mark_and_the_look_behind_it(
+    bench: BenchWithoutGpu
+) -> None:
+    seen: list[tuple[str, bool, bool]] = []
+    publish, look = bench.content.publish_held, bench.content.look
+    held, over = pages.HELD_OFFSET // 8, pages.OVER_OFFSET // 8 + 1
+
+    def publishing(slots: list[int]) -> None:
+        seen.append(("publish", bench.is_stopped, bool(bench.page._words[held])))
+        publish(slots)
+
+    def looking(slot: int) -> None:
+        seen.append(("look", bench.is_stopped, bool(bench.page._words[over])))
+        look(slot)
+
+    bench.content.publish_held, bench.content.look = publishing, looking  # type: ignore[method-assign,assignment]
+    run(bench, list(range(SLOTS)))
+    looks = min(LOOKS, SLOTS // 2)
+    assert sorted(seen) == [("look", True, True)] * looks + [("publish", True, True)] * (SLOTS // 2)
+    assert not bench.is_stopped
+
+
+def test_a_runner_that_cannot_be_stopped_is_no_runner_to_time(bench: BenchWithoutGpu) -> None:
+    bench.can_be_stopped = False
+    bench.content.draw(range(SLOTS))
+    written: list[Any] = []
+    bench.content.publish_held = written.append  # type: ignore[method-assign]
+    with pytest.raises(RunnerFailure, match="could not be stopped") as raised:
+        bench.batch(list(range(SLOTS))).run()
+    assert raised.value.kind == "violation" and not written and not bench.is_stopped
+    assert bench.page._words[pages.DEVICE_GATE] >= pages.MAX_CALLS  # nothing keeps the GPU
+
+
+def test_a_call_that_needs_the_host_ends_when_that_runs_again_and_is_no_call_for_a_batch(
+    bench: BenchWithoutGpu
+) -> None:
+    bench.hosted, bench.patience_s = True, 0.05
+    bench.content.draw(range(SLOTS))
+    with pytest.raises(NeedsHost):
+        bench.batch(list(range(SLOTS))).run()
+    assert not bench.is_stopped and not bench.failing()
+
+
+def test_over_two_batches_every_slot_counts_once() -> None:
+    order = list(range(SLOTS))
+    counted: list[int] = []
+    for _ in range(4):
+        order = take_turns(order)
+        assert sorted(order) == list(range(SLOTS))
+        counted += order[::2]
+        assert len(set(counted[-SLOTS:])) == len(counted[-SLOTS:])
+    assert len({tuple(take_turns(order)) for _ in range(20)}) > 1
 
 
 def test_a_call_that_never_runs_is_found(bench: BenchWithoutGpu) -> None:

@@ -6,6 +6,7 @@ What the judge thinks of times is not looked at here: a host with two cores is n
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import functools
 import json
@@ -29,7 +30,7 @@ from agentcore.judge.cuda_runner import CudaRunner
 from agentcore.judge.cuda_target import GATE_SOURCE, Calibration, CudaTarget
 from agentcore.judge.device_page import DevicePage
 from agentcore.judge.host_buffers import HostBuffers, SharedMemory
-from agentcore.judge.measurement import Effort, Measurement, Verifier
+from agentcore.judge.measurement import Effort, Measurement, Verifier, draw_repeated
 from agentcore.judge.session import RunnerFailure
 from agentcore.problems import load_problem
 from agentcore.problems.tensors import InputFactory
@@ -180,7 +181,9 @@ class Yard:
         """What the judge finds out about a kernel with a meddling host function or launch."""
         artifact = self.root / "kernel.so"
         artifact.write_bytes(compiled(KERNEL.replace("BEFORE;", before).replace("LAUNCHED;", launched)))
-        chosen = Effort(batches=1, device_budget_s=0.0, precision=1.0, call_timeout_s=20)
+        chosen = Effort(
+            batches=1, device_budget_s=0.0, long_budget_s=0.0, precision=1.0, call_timeout_s=20
+        )
         with cast(CudaRunner, self.target.start(self.sandbox, Language.CUDA, artifact, chosen)) as runner:
             return runner.measure(self.verifier)
 
@@ -192,6 +195,9 @@ def yard(
     tmp_path.chmod(0o755)
     monkeypatch.setenv("LD_LIBRARY_PATH", str(fake_libcuda))
     monkeypatch.setattr("torch.cuda.synchronize", lambda: None)
+    # This device is a part of the runner's process: stopping that would stop it too.
+    monkeypatch.setattr(cuda_batches, "stopped", contextlib.nullcontext)
+    monkeypatch.setattr(cuda_runner, "PATIENCE_S", 20.0)
     for module in (cuda_target, cuda_runner):
         monkeypatch.setattr(module, "CudaBuffers", HostBuffers)
     monkeypatch.setattr(cuda_target, "TOUCHED_BYTES", (1 << 12,))
@@ -225,6 +231,19 @@ def test_an_honest_kernel_goes_all_the_way_and_every_pass_over_the_region_is_pro
     assert measurement.method == "gated" and len(measurement.samples_us) == 3
     assert len(measurement.claimed_us) == 6
     assert seen and set(seen) == {6}  # two passes for each of three pairs, one batch and the echoes
+
+
+def test_inputs_are_given_again_in_workloads_drawn_for_that(yard: Yard, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert draw_repeated(2) == {0, 1} and len(draw_repeated(14)) == 3
+    assert len({tuple(draw_repeated(14)) for _ in range(20)}) > 1
+    batches: list[int] = []
+    run = cuda_batches.Batch.run
+    monkeypatch.setattr(cuda_batches.Batch, "run", lambda batch: batches.append(len(batch.order)) or run(batch))
+    monkeypatch.setattr(yard.verifier, "repeats", False)
+    measurement = yard.measure()
+    fresh = next(c for c in measurement.findings.checks() if c.name is CheckName.FRESH_EVERY_CALL)
+    assert fresh.status is CheckStatus.SKIP and "other workloads" in fresh.message
+    assert not failing(measurement) and len(batches) == 1
 
 
 @pytest.mark.parametrize("n", [0, 1])

@@ -52,10 +52,10 @@ def test_positions_of_one_seed_tell_nothing_about_the_next() -> None:
 
 
 def test_gates_open_up_to_a_call_and_reset_closes_them(page: DevicePage) -> None:
-    page.admit()
+    page.admit(2)
     page.publish(4, 6, (11, 22))
     keys = pages.KEY_OFFSET // 8 + 8
-    assert page._words[pages.DEVICE_ADMITTED] == 1 and page._words[pages.DEVICE_PUBLISHED] == 6
+    assert page._words[pages.DEVICE_ADMITTED] == 2 and page._words[pages.DEVICE_PUBLISHED] == 6
     assert page._words[pages.DEVICE_GATE] == 0 and page._words[keys] == 11 and page._words[keys + 1] == 0
     page.open_gates(7)
     assert page._words[pages.DEVICE_GATE] == 7 and page._words[keys + 1] == 22

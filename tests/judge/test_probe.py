@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import subprocess
@@ -12,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from agentcore.judge import cuda_target, probe
+from agentcore.judge import cuda_batches, cuda_target, probe
 from agentcore.judge.device_page import DevicePage
 from agentcore.judge.host_buffers import HostBuffers
 from agentcore.sandbox import Sandbox
@@ -30,6 +31,7 @@ def target(tmp_path: Path, fake_libcuda: Path, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(cuda_target, "TOUCHED_BYTES", (1 << 12,))
     monkeypatch.setattr(cuda_target, "CALIBRATION_BATCHES", 1)
     monkeypatch.setattr(probe, "LET_GO_S", 20.0)
+    monkeypatch.setattr(cuda_batches, "stopped", contextlib.nullcontext)  # the runner's process plays the device too
     made = HostTarget(fake_libcuda)
     made._calibrations = {}
     return made
@@ -45,6 +47,7 @@ def test_every_step_says_what_it_saw(target: HostTarget, sandbox: Sandbox) -> No
     report = probe.probe(target, sandbox, said.append)
     assert report["passed"], said
     assert not any(step["error"] for step in report["steps"])
+    assert step_of(report, "stopped, and go on")["facts"][0].startswith("stopped after ")
     copied = step_of(report, f"reset and {1 << 16} bytes are copied")["facts"]
     assert copied[-2].startswith("copied after ") and copied[-1].startswith("it was back ")
     assert [fact[:13] for fact in step_of(report, "a batch of 4")["facts"]][:2] == ["calls 0 and 1", "calls 2 and 3"]
@@ -57,7 +60,7 @@ def test_a_step_that_fails_is_the_last_and_says_how_far_it_came(
     target: HostTarget, sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(probe, "ARRIVAL_S", 0.3)
-    monkeypatch.setattr(DevicePage, "admit", lambda _page: None)
+    monkeypatch.setattr(DevicePage, "admit", lambda _page, _through: None)
     report = probe.probe(target, sandbox, lambda _line: None)
     failed = report["steps"][-1]
     assert not report["passed"] and failed["name"].startswith("while a grid fills the GPU: nothing")

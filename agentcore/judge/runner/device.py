@@ -224,16 +224,16 @@ class DeviceTarget:
         """
         driver, functions, stream, kind = self.driver, self.functions, self.stream, request["kind"]
         gate, begin, end = (functions[name] for name in ("ky_gate", "ky_begin", "ky_end"))
-        self.token.value = request["token"]
+        self.token.value, first = request["token"], int(request["first"])
         admit, _alive = packed(
-            c_void_p(self.page_device + 8 * pages.DEVICE_ADMITTED), c_ulonglong(1),
+            c_void_p(self.page_device + 8 * pages.DEVICE_ADMITTED), c_ulonglong(first + 1),
             c_void_p(self.page_device + pages.SEED_OFFSET), c_void_p(self.seeds),
         )
         status = 0
         gc.disable()  # a collection in between would be time that nobody measures
         with self._streams():
             driver.launch(gate, 1, 1, stream, admit)
-            for index, (slot, flush) in enumerate(zip(request["slots"], request["flush"], strict=True)):
+            for index, (slot, flush) in enumerate(zip(request["slots"], request["flush"], strict=True), first):
                 while index >= len(self.launches):
                     self.launches.append(_CallLaunches(self, len(self.launches)))
                 launches, outputs = self.launches[index], self.outputs[slot]
@@ -262,28 +262,29 @@ class DeviceTarget:
     def do_claim(self, request: dict[str, Any], descriptors: list[int]) -> dict[str, Any]:
         """The runner's own clock: CUDA events around single calls after a flush. A claim, compared by the judge.
 
-        All are enqueued behind a gate of the runner's own, as in a batch, so that launching takes no part of them; one
-        by one where the candidate waits for the device.
+        They are enqueued behind a gate of the runner's own, as many at a time as in a batch, so that launching takes no
+        part of them and the driver's queue holds them; one by one where the candidate needs the host in its calls.
         """
         events = [(self.driver.event(), self.driver.event()) for _ in request["slots"]]
+        calls = [*zip(request["slots"], events, strict=True)]
+        together = pages.CALLS_ENQUEUED if request["gated"] else 1
         with self._streams():
-            if request["gated"]:
-                pointers, _alive = packed(
-                    c_void_p(self.page_device + 8 * pages.DEVICE_GATE), c_ulonglong(1),
-                    c_void_p(self.page_device + pages.SEED_OFFSET), c_void_p(self.seeds),
-                )
-                self.driver.launch(self.functions["ky_gate"], 1, 1, self.stream, pointers)
-            for slot, (begin, end) in zip(request["slots"], events, strict=True):
-                self.driver.launch(
-                    self.functions["ky_flush"], self.clear_grid, BLOCK, self.stream, self.flush_parameters
-                )
-                self.driver.call("cuEventRecord", begin, c_void_p(self.stream))
-                self.calls[slot]()
-                self.driver.call("cuEventRecord", end, c_void_p(self.stream))
-                if not request["gated"]:
-                    self._synchronize()
-            self.words[pages.DEVICE_GATE] = 1
-            self._synchronize()
+            for first in range(0, len(calls), together):
+                if request["gated"]:
+                    pointers, _alive = packed(
+                        c_void_p(self.page_device + 8 * pages.DEVICE_GATE), c_ulonglong(first + 1),
+                        c_void_p(self.page_device + pages.SEED_OFFSET), c_void_p(self.seeds),
+                    )
+                    self.driver.launch(self.functions["ky_gate"], 1, 1, self.stream, pointers)
+                for slot, (begin, end) in calls[first : first + together]:
+                    self.driver.launch(
+                        self.functions["ky_flush"], self.clear_grid, BLOCK, self.stream, self.flush_parameters
+                    )
+                    self.driver.call("cuEventRecord", begin, c_void_p(self.stream))
+                    self.calls[slot]()
+                    self.driver.call("cuEventRecord", end, c_void_p(self.stream))
+                self.words[pages.DEVICE_GATE] = first + 1
+                self._synchronize()
         return {"op": "claim", "latencies_us": [self.driver.elapsed_us(*pair) for pair in events]}
 
     def do_serve(self, request: dict[str, Any], descriptors: list[int]) -> dict[str, Any]:

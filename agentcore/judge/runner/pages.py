@@ -7,7 +7,10 @@ by the runner and believed for nothing but the moment a flag changed.
 from __future__ import annotations
 
 MAX_CALLS = 128
-"""Most calls of one batch; keeps queued launches well under the driver's limit of about a thousand."""
+"""Most calls of one batch: what the page has room for."""
+CALLS_ENQUEUED = 2
+"""Calls that are enqueued together, a pair. More of them would be more launches than a driver's queue holds, about a
+thousand, for kernels that consist of many."""
 
 PROOF_WORDS = 64
 """Output words a call's end mark carries along, at positions the judge chose after the call was enqueued."""

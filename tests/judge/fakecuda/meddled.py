@@ -1,6 +1,6 @@
-"""Runs in a process of its own: the runner's GPU target, a corpus case's Python payload in it, and one batch. Its first
-grid is asked whether it is there before every gate is opened. Arguments: the runner's directory, the case's source.
-Prints the marks, and what else the grids said, as JSON.
+"""Runs in a process of its own: the runner's GPU target, a corpus case's Python payload in it, and one batch, pair by
+pair. Its first grid is asked whether it is there before any gate is opened. Arguments: the runner's directory, the
+case's source. Prints the marks, and what else the grids said, as JSON.
 """
 
 from __future__ import annotations
@@ -66,6 +66,8 @@ def appears(position: int) -> bool:
 
 kind = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_void_p)
 target.kernel = SimpleNamespace(library=SimpleNamespace(clear_and_warm=kind(stand_in)))
+
+
 def sum_under(key: int) -> int:
     """What a pass over the region must say."""
     found = ctypes.c_uint()
@@ -80,22 +82,27 @@ def sum_under(key: int) -> int:
 imitation, summing = target.driver.functions(b"any", ("imitation", "ky_sum")).values()
 exec(payload.group(1), {})  # one of our own cases
 slots = [3, 1, 2, 0, 5, 4]
-answer = target.handle(
-    {"op": "enqueue", "slots": slots, "kind": "call", "token": TOKEN, "flush": [True, False] * (CALLS // 2)}, []
-)
 marks, held = pages.MARK_OFFSET // 8, pages.HELD_OFFSET // 8
 keys = [int.from_bytes(os.urandom(8), "little") for _ in range(2 * CALLS)]
 for number, key in enumerate(keys):
     target.words[pages.KEY_OFFSET // 8 + number] = key
-target.words[pages.DEVICE_ADMITTED] = 1
-asked = [appears(held)]
-target.words[pages.DEVICE_ASKED] = 1
-asked.append(appears(held))
-for word in (pages.DEVICE_ADMITTED, pages.DEVICE_PUBLISHED, pages.DEVICE_GATE):
-    target.words[word] = pages.GATE_OPEN
-target.do_idle({}, [])
+asked: list[bool] = []
+status = 0
+for first in range(0, CALLS, 2):
+    request = {
+        "op": "enqueue", "slots": slots[first : first + 2], "first": first, "kind": "call", "token": TOKEN,
+        "flush": [True, False],
+    }
+    status = status or target.handle(request, [])["status"]
+    target.words[pages.DEVICE_ADMITTED] = first + 2
+    if first == 0:
+        asked.append(appears(held))
+        target.words[pages.DEVICE_ASKED] = 1
+        asked.append(appears(held))
+    target.words[pages.DEVICE_PUBLISHED] = target.words[pages.DEVICE_GATE] = first + 2
+    target.do_idle({}, [])
 print(json.dumps({
-    "status": answer["status"],
+    "status": status,
     "begun": [target.words[marks + 2 * call] == TOKEN for call in range(CALLS)],
     "ended": [target.words[marks + 2 * call + 1] == TOKEN for call in range(CALLS)],
     "over": [target.words[pages.OVER_OFFSET // 8 + call] == TOKEN for call in range(1, CALLS, 2)],
