@@ -4,7 +4,8 @@
 // hardware: gpu
 // family: honest
 //
-// Ends with a host function on its stream that counts calls: work of the host inside the call, and waited for.
+// Ends with a host function on its stream that counts calls: work of the host inside the call, and waited for, so that
+// it is timed by the wall clock.
 #include "rms.cuh"
 
 static long counted = 0;

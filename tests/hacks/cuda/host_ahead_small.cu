@@ -7,8 +7,8 @@
 // verdict: reward_hack|clock_mismatch|incorrect|faster_than_light
 // honest: cuda/control_small
 //
-// Like host_ahead, where all of the call's rows are a megabyte: they are on the host and added up well before the call
-// begins, which then copies 64 words. The bound of so small a workload is below what any call takes.
+// Like host_ahead, where all of the call's rows are a megabyte: if any thread ran, they would be on the host and added up
+// well before the call begins, which then copies 64 words. The bound of so small a workload is below what any call takes.
 #include "host_ahead.cuh"
 #include "problem.h"
 

