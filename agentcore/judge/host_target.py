@@ -20,6 +20,7 @@ from pathlib import Path
 
 import torch
 
+from agentcore.judge.heap import keep_freed_memory
 from agentcore.judge.host_buffers import HostBuffers, SharedMemory
 from agentcore.judge.host_calls import (
     PROMPT_WAKE_US,
@@ -95,6 +96,7 @@ class HostTarget:
     def __init__(self, cache_dir: Path) -> None:
         self.judge_cores, self.runner_cores = split_cores()
         torch.set_num_threads(1)
+        keep_freed_memory()
         self._eviction = torch.zeros(2 * last_level_cache_bytes() // 8, dtype=torch.int64)
         self._companions: dict[tuple[str, bool], HostRunner] = {}
         self.serve = serve_library(cache_dir)
