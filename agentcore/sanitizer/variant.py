@@ -76,7 +76,25 @@ def build_variant(
     """
     tree = {**files, "problem.h": problem_header(problem.definition, language).encode()}
     generated = {ENTRY[language]: entry_source(problem.definition, language).encode()}
-    generated |= {name: (PROGRAM_DIR / name).read_bytes() for name in variant.sources}
-    return compile_tree(
-        tree, generated, language, sanitizer_recipe(variant, language, hardware), BuildCache(cache_dir), sandbox
-    )
+    chosen, cache = sanitizer_recipe(variant, language, hardware), BuildCache(cache_dir)
+    for name in variant.sources:
+        source = (PROGRAM_DIR / name).read_bytes()
+        if variant is Variant.DEVICE:
+            generated[name] = source
+            continue
+        built = _driver_object(name, source, language, chosen, cache, sandbox)
+        if built.artifact is None:
+            return built
+        generated[f"{Path(name).stem}.o"] = built.artifact.read_bytes()
+    return compile_tree(tree, generated, language, chosen, cache, sandbox)
+
+
+def _driver_object(
+    name: str, source: bytes, language: Language, chosen: Recipe, cache: BuildCache, sandbox: Sandbox
+) -> Build:
+    """A source of the driver compiled by itself, once for all kernels: it takes as long as a kernel does."""
+    linked = ("-Wl,", "-rdynamic", "-l", "-I", "-include", "problem.h")
+    flags = ("-c", *(flag for flag in chosen.flags if not flag.startswith(linked)))
+    # Reports name it as if it had been compiled beside the kernel.
+    files = {language.source_name: f'#line 1 "../generated/{name}"\n'.encode() + source}
+    return compile_tree(files, {}, language, replace(chosen, flags=flags), cache, sandbox)
