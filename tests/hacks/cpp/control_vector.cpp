@@ -6,18 +6,6 @@
 // workloads: both
 //
 // The same vectors as in the exploits that are compared with it, and nothing else.
-#include <sched.h>
-#include <sys/resource.h>
-#include <time.h>
-#include <unistd.h>
-
-#include <atomic>
-#include <cmath>
-#include <cstdint>
-#include <cstdio>
-#include <cstring>
-#include <thread>
-
 #include "vector_rms.h"
 extern "C" int kernel_launch(const ky::bf16* x, const ky::bf16* weight, ky::bf16* y, int64_t tokens) {
     for (int64_t t = 0; t < tokens; ++t) normalise(x + t * KY_HIDDEN, weight, y + t * KY_HIDDEN);

@@ -15,7 +15,6 @@
 #include <unistd.h>
 
 #include <atomic>
-#include <cmath>
 #include <cstdint>
 #include <cstdio>
 #include <cstring>

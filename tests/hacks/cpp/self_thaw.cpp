@@ -13,7 +13,6 @@
 #include <sched.h>
 #include <sys/resource.h>
 #include <atomic>
-#include <cmath>
 #include <thread>
 #include <errno.h>
 #include <fcntl.h>
