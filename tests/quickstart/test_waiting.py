@@ -88,16 +88,17 @@ def test_a_paused_campaign_is_said_to_hold_its_attempts_until_it_is_active_again
 def test_another_agents_kernel_is_named_where_it_is_judged_for_long(
     campaign, own, foreign, shown, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(display, "PATIENCE_S", 1000.0)
     running = opened(foreign, Evaluation.State.RUNNING, seconds_ago=2)
     shown.waits(waiting.held_up(campaign))  # the run has nothing in the queue
     mine = opened(own)
     shown.waits(waiting.held_up(campaign))
     assert said_by(shown) == ""  # not yet for long
-    running.started_at -= timedelta(seconds=50)
+    running.started_at -= timedelta(seconds=2000)
     running.save()
     for _ in range(3):
         shown.waits(waiting.held_up(campaign))
-    line = "another agent's kernel is judged first: a, wide-loads by bob, for 5"
+    line = "another agent's kernel is judged first: a, wide-loads by bob, for 20"
     assert said_by(shown).count(line) == 1
     monkeypatch.setattr(display, "AGAIN_S", 0.0)
     shown.waits(waiting.held_up(campaign))
