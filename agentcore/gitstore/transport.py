@@ -155,7 +155,7 @@ class _Exchange:
         assert process.stderr
         os.set_blocking(process.stdin.fileno(), False)
         deadline = time.monotonic() + DEADLINE_S
-        pending, has_answered = memoryview(b""), False
+        pending, begun, has_begun = memoryview(b""), b"", self._push is None
         with selectors.DefaultSelector() as selector:
             selector.register(process.stdin, selectors.EVENT_WRITE)
             selector.register(process.stdout, selectors.EVENT_READ)
@@ -185,14 +185,20 @@ class _Exchange:
                     else:
                         data = os.read(process.stdout.fileno(), CHUNK_BYTES)
                         if not data:
+                            if begun:
+                                yield begun
                             if not self._complete:
                                 self._complete = True
                                 _discard(body)
                             return
-                        # Its first packet, so that one of ours can stand before it.
-                        if self._push and not has_answered and _TOO_LARGE in data:
-                            yield _for_terminal(_TOO_LARGE_TEXT)
-                        has_answered = True
+                        if not has_begun:
+                            # Its first packet as a whole (git writes the head alone), so that ours can stand before it.
+                            begun += data
+                            if len(begun) < _packet_bytes(begun):
+                                continue
+                            data, begun, has_begun = begun, b"", True
+                            if _TOO_LARGE in data:
+                                yield _for_terminal(_TOO_LARGE_TEXT)
                         yield data
 
     def _end(self, process: subprocess.Popen[bytes]) -> None:
@@ -232,6 +238,14 @@ def _write(descriptor: int, data: memoryview) -> int | None:
         return 0
     except BrokenPipeError:
         return None
+
+
+def _packet_bytes(data: bytes) -> int:
+    """How long git's packet is that begins here, its length in the first four bytes; 4 where these are not there."""
+    try:
+        return max(4, int(data[:4], 16))
+    except ValueError:
+        return 4
 
 
 def _for_terminal(text: str) -> bytes:
