@@ -1,24 +1,25 @@
 """The results recorded on an H200 hold together: schema, bounds below times, and what they say about repeatability.
 
 The files under tests/data/h200 were written by ``kernelyard judge`` there; no number here is computed by this test.
-Kernels, most baselines and cost_s.warm are of harness version 5, the rest of 4, which differs in how inputs are copied;
-sanitizers and Triton are of 2.
+All are of harness version 6, CuTe DSL and Triton of its first day; sanitizers are of 2.
 """
 
 from __future__ import annotations
 
 import json
+import statistics
 from pathlib import Path
 
 import pytest
 
 from agentcore.bounds.score import sol_score
 from agentcore.judge.result import EvaluationResult
-from agentcore.vocabulary import CheckStatus, HardwareName, Language, Verdict
+from agentcore.vocabulary import CheckName, CheckStatus, HardwareName, Language, Verdict
 
 RECORD = Path(__file__).parents[1] / "data" / "h200"
 KERNELS = sorted(RECORD.glob("kernels/*.json"))
 BASELINES = sorted(RECORD.glob("baselines/*.json"))
+REPEATED = (CheckName.FRESH_EVERY_CALL, CheckStatus.PASS)
 
 
 def load(file: Path) -> EvaluationResult:
@@ -29,7 +30,8 @@ def test_what_was_judged_there_are_problems_of_the_suite_each_with_its_baseline(
     suite = {p.parent.name for p in (RECORD.parents[2] / "problems").glob("*/definition.json")}
     judged = {file.stem for file in KERNELS}
     with_baseline = {file.stem for file in BASELINES}
-    assert len(judged) >= 10 and len(with_baseline) >= 28 and judged <= with_baseline <= suite
+    assert len(judged) >= 10 and judged <= with_baseline == suite
+    assert {load(file).stamp.harness_version for file in [*KERNELS, *BASELINES]} == {"6"}
 
 
 @pytest.mark.parametrize("file", [*KERNELS, *BASELINES], ids=lambda f: f"{f.parent.name}-{f.stem}")
@@ -40,10 +42,15 @@ def test_a_recorded_result_passed_confined_and_above_its_bound(file: Path) -> No
     assert len([w for w in result.workloads if not w.heldout]) >= 8
     for workload in result.workloads:
         # A baseline that waits for the device in its calls is timed one by one; what lies around them has no meaning.
-        allowed = {CheckStatus.PASS} if workload.timing_method == "gated" else {CheckStatus.PASS, CheckStatus.SKIP}
-        assert workload.latency_us and {check.status for check in workload.checks} <= allowed
+        gated = workload.timing_method == "gated"
+        # Inputs were given again in three workloads drawn at random.
+        skipped = {check.name for check in workload.checks if check.status is CheckStatus.SKIP}
+        assert workload.latency_us and not workload.failed_checks()
+        assert not gated or skipped <= {CheckName.FRESH_EVERY_CALL}
         if workload.bound:  # held-out shapes are kept secret, and with them what their bounds are made of
             assert workload.bound.t_sol_us < workload.latency_us
+    repeated = [c for w in result.workloads for c in w.checks if (c.name, c.status) == REPEATED]
+    assert len(repeated) == 3 or any(w.timing_method == "wall" for w in result.workloads)
 
 
 @pytest.mark.parametrize("file", KERNELS, ids=lambda f: f.stem)
@@ -57,22 +64,27 @@ def test_scores_follow_from_kernel_baseline_and_bound(file: Path) -> None:
 
 
 def test_the_judge_agrees_with_the_profiler() -> None:
-    """Within 2 % or 0.3 µs for five kernels from 2 to 600 µs, and within 3 % or 1 µs for all that were looked at."""
+    """Within 2 % for five kernels from 10 to 83 µs. The shortest are 0.6 µs shorter by the judge, which leaves out what
+    a launch costs; the long products on tensor cores 2 to 3 %, where power decides how fast they are.
+    """
     rows = [r for kernel in json.loads((RECORD / "profiler.json").read_text())["kernels"].values() for r in kernel]
     for row in rows:
-        assert abs(row["judge_us"] - row["ncu_us"]) <= max(1.0, 0.03 * row["ncu_us"]), row
+        assert abs(row["judge_us"] - row["ncu_us"]) <= max(0.6, 0.035 * row["ncu_us"]), row
     close = [r for r in rows if abs(r["judge_us"] - r["ncu_us"]) <= max(0.3, 0.02 * r["ncu_us"])]
-    assert len(close) >= 5 and min(r["ncu_us"] for r in close) < 3 and max(r["ncu_us"] for r in close) > 600
+    assert len(close) >= 5 and min(r["ncu_us"] for r in close) < 11 and max(r["ncu_us"] for r in close) > 80
 
 
 def test_five_evaluations_of_one_kernel_agree() -> None:
+    """Above 20 µs their standard deviation is below 1.1 %; all five lie within 3 %, above 80 µs within 1 %."""
     for name, times in json.loads((RECORD / "repeatability.json").read_text()).items():
-        spread = max(times) - min(times)
-        assert len(times) == 5 and spread <= max(0.9, 0.025 * min(times)), name
+        spread, middle = max(times) - min(times), statistics.median(times)
+        assert len(times) == 5 and spread <= max(0.55, (0.01 if middle > 80 else 0.03) * middle), name
+        assert middle < 20 or statistics.stdev(times) <= 0.011 * middle, name
 
 
-def test_a_cute_kernel_was_judged_there() -> None:
-    result = load(RECORD / "cute" / "swiglu_gate_i14336.json")
+@pytest.mark.parametrize("name", ["rmsnorm_h4096", "softmax_softcap", "swiglu_gate_i14336"])
+def test_a_cute_kernel_was_judged_there(name: str) -> None:
+    result = load(RECORD / "cute" / f"{name}.json")
     assert result.verdict is Verdict.PASSED and result.language is Language.CUTE
     assert all(w.timing_method == "gated" for w in result.workloads)
 
@@ -106,17 +118,22 @@ def test_a_clean_kernel_was_clean_under_every_sanitizer() -> None:
     assert load(RECORD / "sanitizer" / "rmsnorm_h4096.json").verdict is Verdict.CLEAN
 
 
-def test_an_evaluation_of_a_built_kernel_took_little_more_than_three_seconds_on_a_warm_host() -> None:
-    built = json.loads((RECORD / "cost.json").read_text())["warm_built"]
-    assert built["workloads"] == 14 and built["wall_s"] <= 3.2 and built["phases_s"]["lease"] <= 3.1
+def test_what_an_evaluation_of_fourteen_workloads_cost_there() -> None:
+    cost = json.loads((RECORD / "cost.json").read_text())
+    built, sustained = cost["warm_built"], cost["sustained"]
+    assert built["workloads"] == 14 and built["wall_s"] <= 3.3 and built["phases_s"]["lease"] <= 3.1
+    assert sustained["per_hour"] >= 1000 and sustained["leased_share"] >= 0.85
+    assert sustained["busy_share_of_lease"] >= 0.5
 
 
 def test_which_cheats_were_accepted_and_which_honest_kernels_refused_there() -> None:
     record = json.loads((RECORD / "cheats.json").read_text())
-    assert record["summary"]["misjudged"] == 0 and record["summary"]["exploits"] >= 80
+    summary = record["summary"]
+    assert summary["misjudged"] == summary["refused"] == summary["misnamed"] == 0 and summary["exploits"] >= 95
     wrong = {c["case"] for c in record["cases"] if not c["as_expected"]}
-    # Two were judged again with the case or the judge put right; the others are cheats that were found wrong, as they
-    # still are, by checks that their heads did not name then.
+    # Judged again: one after the judge was put right; the other is slower than an honest kernel, and passes as that.
     put_right = {c["case"]: c["verdict"] for c in record["after"]}
-    assert put_right == {"cuda/control_host_function": "passed", "torch/poisoned_data_ptr": "incorrect"}
-    assert wrong == {*put_right, "cuda/work_ahead", "cuda/work_ahead_small"}
+    assert put_right == {"cuda/claim_forged": "clock_mismatch", "cuda/side_stream_in_flush": "passed"}
+    assert wrong == set(put_right)
+    honest = {c["case"]: c["latency_us"] for c in record["cases"]}["cuda/control_straight"]
+    assert max(record["after"][1]["latency_us"]) > 1.5 * max(honest)
