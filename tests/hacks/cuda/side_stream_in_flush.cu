@@ -6,6 +6,7 @@
 // caught-by: steady-work|complete-on-time|fresh-every-call|channel-intact|clock-agrees|below-light-speed|matches-reference|outputs-written|in-time
 // verdict: reward_hack|clock_mismatch|incorrect|faster_than_light|timeout
 // workloads: both
+// honest: cuda/control_straight
 //
 // A side stream watches for the word that a call's inputs are there, and does the call's work while the flush before it
 // runs; the timed stream finds it done.
