@@ -1,12 +1,13 @@
 """Batches of gated calls on a GPU: inputs that do not exist until after the enqueue, and a clock only the judge holds.
 
-The runner enqueues a pair of calls, [clear][call][end mark][gate][begin mark][call][end mark][over mark]. The grid of
-``clear`` fills every multiprocessor; when all of it has arrived, nothing else is running on the device and nothing is
-dirty in the cache. Now the runner's processes are stopped, and the judge writes the pair's inputs, for which it gets a
-turn on the device, clears the cache of them, and asks whether the grid is back. The grid reads twice the cache, once to
-be rid of what there may be, and once more after the judge has opened the gate; then it writes the first begin mark and
-leaves. So inputs cannot be looked at by anything but the calls, on the device or on the host, and every call has its
-own, so that nothing can be reused or merged.
+The runner enqueues a pair of calls, [clear][call][end mark][gate][begin mark][call][end mark][over mark][stay]. The
+grid of ``clear`` fills every multiprocessor; when all of it has arrived, nothing else is running on the device and
+nothing is dirty in the cache. Now the runner's processes are stopped, and the judge writes the pair's inputs, for which
+it gets a turn on the device, clears the cache of them, and asks whether the grid is back. The grid reads twice the
+cache, once to be rid of what there may be, and once more after the judge has opened the gate; then it writes the first
+begin mark and leaves. So inputs cannot be looked at by anything but the calls, on the device or on the host, and every
+call has its own, so that nothing can be reused or merged. The grid of ``stay`` fills the GPU again, until the judge has
+looked at what the calls have written: nothing of their work has a place behind them.
 
 Pairs are enqueued one by one, each when the one before is over. Behind others in the queue some of a pair's commands
 would still be on their way when its calls run: on an H200 every fourth launch would wait 0.9 µs, and which ones would
@@ -24,9 +25,10 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
+from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from agentcore.judge.cuda_content import LOOKS, BatchContent
+from agentcore.judge.cuda_content import EARLY_LOOKS, WHOLE_LOOKS, BatchContent
 from agentcore.judge.device_page import DevicePage, Marks
 from agentcore.judge.runner.pages import CALLS_ENQUEUED
 from agentcore.judge.session import RunnerFailure
@@ -44,7 +46,7 @@ PATIENCE_S, PATIENCE = 0.05, 4.0
 """How long the runner is kept stopped for calls to end: this, and so many times what a warm call took."""
 ARRIVAL_S = 2.0
 """How long the GPU may take to be free of everything before a pair. What still runs then was left running by a call."""
-CHECKED_PASSES = 4
+CHECKED_PASSES = 6
 """Of how many passes over the flush region, drawn after a batch has run, the sums are verified."""
 
 
@@ -64,7 +66,8 @@ class BatchTimes:
 
     ``seconds``: the latencies of the pairs' second calls; ``returns``: from the end of the judge's turn, in which it
     wrote a pair's inputs, to the word that the grid is back; ``clearings``: from the word that they are there to the
-    end of the first pass; ``openings``: from the opening of its gate to its first begin mark, the second pass between;
+    end of the first pass, or, if that is longer, the same of the grid behind the pair;
+    ``openings``: from the opening of its gate to its first begin mark, the second pass between;
     ``gaps``: from the first end mark to the second begin mark; ``tails``: from the second end mark to the mark behind
     it; ``drifts``: by how much longer the counted calls took by the stamps of their marks.
     """
@@ -87,7 +90,7 @@ class BatchTimes:
         self.latencies.append(max(0.0, (end - begin) / 1e3 - marks_us))
         self.seconds.append(max(0.0, (next_end - next_begin) / 1e3 - marks_us))
         self.returns.append((seen.back_ns - seen.written_ns) / 1e3)
-        self.clearings.append((seen.cleared_ns - seen.published_ns) / 1e3)
+        self.clearings.append(max(seen.cleared_ns - seen.published_ns, seen.left_ns - seen.looked_ns) / 1e3)
         self.openings.append((begin - seen.opened_ns) / 1e3)
         self.gaps.append((next_begin - end) / 1e3)
         self.tails.append((seen.marks.over_ns - next_end) / 1e3)
@@ -107,6 +110,11 @@ def is_flushed(call: int) -> bool:
 def pairs(calls: int) -> list[range]:
     """The pairs a batch of an even number of calls is opened in."""
     return [range(first, first + CALLS_ENQUEUED) for first in range(0, calls, CALLS_ENQUEUED)]
+
+
+def drawn(pairs: int, looks: int) -> set[int]:
+    """The numbers of the pairs that are looked at."""
+    return set(random.sample(range(pairs), min(looks, pairs)))
 
 
 def new_token() -> int:
@@ -138,12 +146,17 @@ class Batch:
         content.poison(order)
         runner.target.flush()  # and waits: nothing of ours is left to do while the runner's grids hold the GPU
         times, all_seen = BatchTimes(), list[Seen]()
-        looked, before = (set(random.sample(range(size // 2), min(LOOKS, size // 2))) for _ in range(2))
+        early, whole = (drawn(size // 2, looks) for looks in (EARLY_LOOKS, WHOLE_LOOKS))
         for number, pair in enumerate(pairs(size)):
             slots = [order[call] for call in pair]
             self._enqueue(pair, token)
             runner.page.admit(pair.stop)
-            seen = self._open(pair, token, slots, before=number in before, behind=number in looked)
+            seen = self._open(pair, token, self._steps(slots, early=number in early, whole=number in whole))
+            if seen.ran_while_stopped:
+                content.measurement.findings.fail(
+                    CheckName.STEADY_WORK,
+                    "the candidate's processes ran while they were stopped, and inputs were there before the call",
+                )
             times.add_pair(seen, runner.empty_us)
             all_seen.append(seen)
             self.proofs.update({
@@ -152,6 +165,8 @@ class Batch:
             self.passes += zip(seen.keys, seen.sums, strict=True)
         runner.session.request({"op": "idle"}, "idle", timeout_s=runner.effort.call_timeout_s)
         times.compare_stamps(runner.page, all_seen)
+        for pair, seen in zip(pairs(size), all_seen, strict=True):
+            self.passes += zip(seen.stay_keys, runner.page.sums(pair.stop - 1), strict=True)
         return times
 
     def verify(self, slots: list[int]) -> bool:
@@ -183,24 +198,33 @@ class Batch:
             runner.page.open_all()
             raise RunnerFailure("error", f"kernel_launch returned {answer['status']}"[:200])
 
-    def _open(self, pair: range, token: int, slots: list[int], *, before: bool, behind: bool) -> Seen:
-        """``before`` and ``behind``: whether to look at outputs then."""
-        runner, content = self.runner, self.content
-        timeout_s = runner.effort.call_timeout_s
+    def _steps(self, slots: list[int], *, early: bool, whole: bool) -> PairSteps:
+        """``early``: whether to look before the calls begin; ``whole``: whether to keep all of what they wrote."""
+        content = self.content
 
-        def publish() -> None:
-            if before:  # what was written by now, was written without inputs
+        def cleared() -> None:
+            if early:
                 for slot in slots:
                     content.look_untouched(slot)
-            content.publish_held(slots)
+                self.runner.target.copier.wait()
 
         def over() -> None:
-            if behind:
-                content.look(random.choice(slots))
+            for slot in slots:
+                content.look(slot)
 
+        def held() -> bool:
+            turn = whole and content.keep_outputs(slots)
+            self.runner.target.copier.wait()
+            return turn
+
+        return PairSteps(partial(content.publish_held, slots), cleared, over, held)
+
+    def _open(self, pair: range, token: int, steps: PairSteps) -> Seen:
+        runner = self.runner
+        timeout_s = runner.effort.call_timeout_s
         try:
             seen = open_pair(
-                runner.target, runner.session, runner.page, pair, token, publish, over,
+                runner.target, runner.session, runner.page, pair, token, steps,
                 patience_s=min(runner.patience_s, timeout_s), timeout_s=timeout_s,
             )
         except StillRunning:
@@ -253,24 +277,51 @@ class Seen:
     seeds: list[int]
     keys: tuple[int, int]
     sums: tuple[int, int]
+    looked_ns: int
+    left_ns: int
+    stay_keys: tuple[int, int]
+    ran_while_stopped: bool
+
+
+def _nothing() -> None:
+    pass
+
+
+def _no_turn() -> bool:
+    return False
+
+
+@dataclass(frozen=True, slots=True)
+class PairSteps:
+    """What the judge does with a pair's memory: ``publish`` while the first grid holds the GPU, ``cleared`` right
+    before the calls, ``over`` right behind the last mark, ``held`` while the second grid holds the GPU, which says
+    whether it took a turn on the device.
+    """
+
+    publish: Callable[[], None]
+    cleared: Callable[[], None] = _nothing
+    over: Callable[[], None] = _nothing
+    held: Callable[[], bool] = _no_turn
 
 
 def open_pair(
-    target: CudaTarget, session: RunnerSession, page: DevicePage, pair: range, token: int,
-    publish: Callable[[], None], over: Callable[[], None] = lambda: None, *, patience_s: float, timeout_s: float,
+    target: CudaTarget, session: RunnerSession, page: DevicePage, pair: range, token: int, steps: PairSteps,
+    *, patience_s: float, timeout_s: float,
 ) -> Seen | None:
-    """Let the calls of ``pair`` run on what ``publish`` writes, and watch; None if they do not all answer in time.
+    """Let the calls of ``pair`` run on what is published, and watch; None if they do not all answer in time.
 
-    From before ``publish`` to the last mark, and what ``over`` does at once behind that, nothing of the runner's runs
-    on the host. Candidates and calibrations go through this same door, so that what it costs is in both. Raises
-    StillRunning where the GPU does not become free, NeedsHost where calls end only after ``patience_s``, when the
-    runner may run again, and RunnerFailure.
+    From before inputs are written until the judge has looked at outputs nothing of the runner's runs on the host.
+    Candidates and calibrations go through this same door, so that what it costs is in both. Raises StillRunning where
+    the GPU does not become free, NeedsHost where calls end only after ``patience_s``, when the runner may run again,
+    and RunnerFailure.
     """
+    stay = pair.stop - 1
     if page.arrived(pair.start, token, ARRIVAL_S) is None:
         raise StillRunning(f"the GPU did not become free within {ARRIVAL_S:g} s")
-    with stopped(session):
-        publish()
+    with stopped(session) as rest:
+        steps.publish()
         target.clear_held()
+        rest.begin()  # while the judge waits for its turn
         target.copier.wait()
         written = time.perf_counter_ns()
         back = page.recall(pair.start, token, min(ARRIVAL_S, timeout_s))
@@ -281,28 +332,54 @@ def open_pair(
         seeds = [secrets.randbits(63) for _ in pair]
         for call, seed in zip(pair, seeds, strict=True):
             page.set_seed(call, seed)
-        keys = (secrets.randbits(64), secrets.randbits(64))
+        keys, stay_keys = ((secrets.randbits(64), secrets.randbits(64)) for _ in range(2))
         published = page.publish(pair.start, pair.stop, keys)
         cleared = page.cleared(pair.start, token, timeout_s)
         if cleared is None:
             return None
-        opened = page.open_gates(pair.stop)  # at once: nobody must gain time in between
+        steps.cleared()
+        opened = page.open_gates(pair.stop)
         marks = page.watch(pair, token, patience_s)
         if marks is not None:
-            over()
+            steps.over()
+            if page.arrived(stay, token, ARRIVAL_S) is None:
+                raise StillRunning(f"the GPU did not become free within {ARRIVAL_S:g} s behind the calls")
+            turn = steps.held()
+            looked = page.leave(stay, pair.stop, stay_keys)
+            left = page.cleared(stay, token, timeout_s)
+            if turn and left is not None:  # the grid was away, and how long it takes to come back says nothing
+                looked = left
+        ran = rest.is_broken()
     if marks is None:
         if page.watch(pair, token, timeout_s) is not None:
             raise NeedsHost
         return None
-    return Seen(written, back, published, cleared, opened, marks, seeds, keys, page.sums(pair.start))
+    if left is None:
+        return None
+    sums = page.sums(pair.start)
+    return Seen(written, back, published, cleared, opened, marks, seeds, keys, sums, looked, left, stay_keys, ran)
+
+
+class Rest:
+    """A stopped runner must not use the CPU: there are ways to have the kernel continue a process."""
+
+    def __init__(self, session: RunnerSession) -> None:
+        self._process = session.process
+
+    def begin(self) -> None:
+        self._used = self._process.cpu_times()
+
+    def is_broken(self) -> bool:
+        """Whether anything of the runner's has run since ``begin``."""
+        return self._process.cpu_times() != self._used
 
 
 @contextmanager
-def stopped(session: RunnerSession) -> Iterator[None]:
+def stopped(session: RunnerSession) -> Iterator[Rest]:
     """Nothing of the runner's runs on the host meanwhile. Raises RunnerFailure where it cannot be stopped."""
     try:
         if not session.freeze():
             raise RunnerFailure("violation", "the runner's processes could not be stopped")
-        yield
+        yield Rest(session)
     finally:
         session.thaw()

@@ -21,9 +21,9 @@ from agentcore.problems.tensors import Value
 from agentcore.vocabulary import CheckName
 
 PROOF_OUTPUTS = 8
-LOOK_BYTES = 1 << 18
-LOOKS = 3
-"""In how many pairs of a batch outputs are fetched at once, and in how many looked at before inputs are written."""
+LOOK_BYTES = 1 << 20
+EARLY_LOOKS, WHOLE_LOOKS = 3, 2
+"""In how many pairs of a batch outputs are looked at before the calls, and in how many all of them are kept behind."""
 
 
 class BatchContent:
@@ -47,8 +47,13 @@ class BatchContent:
         # Pinned here, because to pin memory while a grid holds the GPU might wait for that.
         self._largest = min(max((p.nbytes for p in self.outputs), default=0), LOOK_BYTES)
         self._landings = [] if copier is None else [
-            pinned((self._largest,)) for _ in range(3 * LOOKS * len(self.outputs))
+            pinned((self._largest,)) for _ in range((slots + 2 * EARLY_LOOKS) * len(self.outputs))
         ]
+        self._copies = {
+            p.name: torch.empty((2 * WHOLE_LOOKS, p.nbytes), dtype=torch.uint8, device=device)
+            for p in self.outputs if p.nbytes > LOOK_BYTES
+        }
+        self._kept: list[int] = []
         self._landed = 0
         self._looks: dict[int, list[tuple[Parameter, int, torch.Tensor]]] = {}
         self._early: list[tuple[Parameter, int, torch.Tensor]] = []
@@ -80,7 +85,7 @@ class BatchContent:
 
     def poison(self, slots: Sequence[int]) -> None:
         """Fill the outputs of these slots and their guards with fresh patterns."""
-        self._looks, self._early, self._landed = {}, [], 0
+        self._looks, self._early, self._landed, self._kept = {}, [], 0, []
         span = _span(slots)
         for p in self.outputs:
             pattern, guard = poison_for(p.dtype), poison_for(torch.uint8)
@@ -113,8 +118,25 @@ class BatchContent:
         if self._copier is not None:
             self._copier.wait()
 
+    def keep_outputs(self, slots: Sequence[int]) -> bool:
+        """Begin to copy all of some calls' outputs, while a grid holds the GPU. Not those that looks see all of: False
+        where there are no others.
+        """
+        outputs = [p for p in self.outputs if p.name in self._copies]
+        copies = [
+            (self._copies[p.name][len(self._kept) + number], self.buffers.data(p, slot))
+            for number, slot in enumerate(slots) for p in outputs
+        ]
+        self._kept += slots
+        if self._copier is not None:
+            self._copier.copy(copies)
+        else:
+            for to, source in copies:
+                to.copy_(source)
+        return bool(copies)
+
     def look_untouched(self, slot: int) -> None:
-        """Fetch a random piece of the outputs of a call whose inputs do not exist yet; see :meth:`check_untouched`."""
+        """Fetch a random piece of the outputs of a call that has not begun; see :meth:`check_untouched`."""
         self._early += [(p, *self._fetch(p, slot)) for p in self.judged]
 
     def _fetch(self, p: Parameter, slot: int) -> tuple[int, torch.Tensor]:
@@ -139,7 +161,7 @@ class BatchContent:
             if np.any(as_bits(host.view(p.dtype)).numpy() != self._patterns[p.name][0]):
                 self.measurement.findings.fail(
                     CheckName.FRESH_EVERY_CALL,
-                    f"output {p.name!r} of a call was written before the call's inputs existed",
+                    f"output {p.name!r} of a call was written before the call began",
                 )
 
     def check_all(self, slots: Sequence[int]) -> bool:
@@ -189,8 +211,12 @@ class BatchContent:
         self.measurement.findings.record(CheckName.COMPLETE_ON_TIME, True)
 
     def check_looks(self) -> None:
-        """What was fetched right after a call's end mark must be what stands there now."""
+        """What was fetched, or kept, right after a pair's calls must be what stands there now."""
         looks = [(slot, *look) for slot, found in self._looks.items() for look in found]
+        looks += [
+            (slot, p, 0, self._copies[p.name][row]) for row, slot in enumerate(self._kept) for p in self.outputs
+            if p.name in self._copies
+        ]
         if not looks:
             return
         changed = torch.stack([

@@ -42,7 +42,7 @@ DISTURBED_RATIO = 1.4
 CLAIMED_CALLS = 12
 CLAIM_S, CLAIM_SLOWER = 5.0, 20
 """How long claiming may take beside the calls, and how much longer a call without the judge's batches."""
-CLAIM_SHARE, CLAIM_BELOW_US, CLAIM_ABOVE_US = 0.25, 2.0, 10.0
+CLAIM_SHARE, CLAIM_BELOW_US, CLAIM_ABOVE_US = 0.25, 1.0, 10.0
 """A claim far below is no sign of a cheat, but of a device that is not what it seems. What waits for the host is slower
 in a batch, where the host has more to do between calls."""
 

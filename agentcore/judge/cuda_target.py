@@ -19,7 +19,16 @@ from typing import Any
 import numpy as np
 import torch
 
-from agentcore.judge.cuda_batches import BatchTimes, Seen, StillRunning, enqueue_request, new_token, open_pair, pairs
+from agentcore.judge.cuda_batches import (
+    BatchTimes,
+    PairSteps,
+    Seen,
+    StillRunning,
+    enqueue_request,
+    new_token,
+    open_pair,
+    pairs,
+)
 from agentcore.judge.cuda_buffers import CudaBuffers
 from agentcore.judge.cuda_copies import Copier, StillCopying
 from agentcore.judge.cuda_region import FlushRegion
@@ -314,7 +323,7 @@ def _opened(
     why: Exception | None = None
     try:
         seen = open_pair(
-            target, session, page, pair, token, publish, patience_s=CALIBRATION_S, timeout_s=CALIBRATION_S
+            target, session, page, pair, token, PairSteps(publish), patience_s=CALIBRATION_S, timeout_s=CALIBRATION_S
         )
         if seen is not None:
             return seen

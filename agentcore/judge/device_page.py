@@ -50,7 +50,9 @@ class DevicePage:
         self._words[pages.DEVICE_ADMITTED] = through
 
     def arrived(self, call: int, token: int, timeout_s: float) -> int | None:
-        """When every block of the grid before ``call`` was on its multiprocessor (ns); None if not in time."""
+        """When every block of the grid before ``call``, or behind it, was on its multiprocessor (ns); None if not in
+        time.
+        """
         return self._appears(self._held_of(call), token, timeout_s)
 
     def recall(self, call: int, token: int, timeout_s: float) -> int | None:
@@ -75,7 +77,7 @@ class DevicePage:
         return published
 
     def cleared(self, call: int, token: int, timeout_s: float) -> int | None:
-        """When the first pass of the grid before ``call`` was over (ns); None if not in time."""
+        """When the first pass of the grid before ``call``, or behind it, was over (ns); None if not in time."""
         return self._appears(self._held_of(call) + 1, token, timeout_s)
 
     def has_cleared(self, call: int, token: int) -> bool:
@@ -83,7 +85,7 @@ class DevicePage:
         return self._words[self._held_of(call) + 1] == token
 
     def sums(self, call: int) -> tuple[int, int]:
-        """What both passes of the grid before ``call`` read, by its own account."""
+        """What both passes of the grid before ``call``, or behind it, read, by its own account."""
         at = self._held_of(call) + 2
         return self._words[at], self._words[at + 1]
 
@@ -95,8 +97,19 @@ class DevicePage:
         self._words[pages.DEVICE_GATE] = through
         return opened
 
+    def leave(self, call: int, through: int, keys: tuple[int, int]) -> int:
+        """Say that the outputs of the first ``through`` calls have been looked at; the time just before, in ns.
+
+        ``keys`` are those of the sums that the grid behind ``call`` is to give.
+        """
+        at = pages.KEY_OFFSET // 8 + 2 * call
+        self._words[at], self._words[at + 1] = keys
+        looked = time.perf_counter_ns()
+        self._words[pages.DEVICE_LOOKED] = through
+        return looked
+
     def open_all(self) -> None:
-        for word in (pages.DEVICE_ADMITTED, pages.DEVICE_PUBLISHED, pages.DEVICE_GATE):
+        for word in (pages.DEVICE_ADMITTED, pages.DEVICE_PUBLISHED, pages.DEVICE_GATE, pages.DEVICE_LOOKED):
             self._words[word] = pages.GATE_OPEN
 
     def set_seed(self, call: int, seed: int) -> None:

@@ -96,10 +96,10 @@ struct Held {
 // nothing of them is left in the cache, and what is written back now is them alone. Then, after the gate's opening,
 // which takes the time it always takes. The last block to finish writes the begin mark, and only then do the others
 // leave their multiprocessors.
-extern "C" __global__ void __launch_bounds__(KY_BLOCK, 2)
-    ky_clear(const volatile u64* published, const volatile u64* gate, u64 threshold, const volatile u64* keys,
-             const volatile u64* seed, u64* seed_here, const uint4* region, u64 count, Hold* hold,
-             volatile Held* held, volatile u64* mark, u64 value) {
+__device__ static void hold_and_clear(const volatile u64* published, const volatile u64* gate, u64 threshold,
+                                      const volatile u64* keys, const volatile u64* seed, u64* seed_here,
+                                      const uint4* region, u64 count, Hold* hold, volatile Held* held,
+                                      volatile u64* mark, u64 value) {
     __shared__ u64 key;
     const u64 stamp = value * 1024 + threshold * 4;
     volatile Hold* const seen = hold;
@@ -163,6 +163,19 @@ extern "C" __global__ void __launch_bounds__(KY_BLOCK, 2)
         }
     __syncthreads();
 }
+
+#define KY_HOLDING(name)                                                                                              \
+    extern "C" __global__ void __launch_bounds__(KY_BLOCK, 2)                                                         \
+        name(const volatile u64* published, const volatile u64* gate, u64 threshold, const volatile u64* keys,        \
+             const volatile u64* seed, u64* seed_here, const uint4* region, u64 count, Hold* hold,                    \
+             volatile Held* held, volatile u64* mark, u64 value) {                                                    \
+        hold_and_clear(published, gate, threshold, keys, seed, seed_here, region, count, hold, held, mark, value);    \
+    }
+
+KY_HOLDING(ky_clear)
+// The same behind a pair, until the judge has looked at outputs: both words are the one that says so, and the mark is
+// nobody's. What was left to be done behind the calls has no place meanwhile.
+KY_HOLDING(ky_stay)
 
 // Copies for the judge, so that writing inputs and clearing the cache of them are work of one channel, which the device
 // does in one turn: a copy by the driver may be another channel's, and between two turns there is room for a third.

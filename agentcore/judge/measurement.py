@@ -35,7 +35,7 @@ class Effort:
     max_calls: int = 40
     budget_s: float = 0.4
     device_budget_s: float = 0.12
-    long_budget_s: float = 0.35
+    long_budget_s: float = 0.25
     long_us: float = 20.0
     batches: int = 2
     precision: float = 0.007

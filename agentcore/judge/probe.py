@@ -23,7 +23,7 @@ from typing import Any
 
 import torch
 
-from agentcore.judge.cuda_batches import Seen, enqueue_request, new_token, open_pair, pairs, stopped
+from agentcore.judge.cuda_batches import PairSteps, Seen, enqueue_request, new_token, open_pair, pairs, stopped
 from agentcore.judge.cuda_buffers import CudaBuffers
 from agentcore.judge.cuda_copies import Copier, pinned
 from agentcore.judge.cuda_target import CALIBRATION_CALLS, CudaTarget
@@ -258,7 +258,7 @@ class _Probe:
             for pair in pairs(CALIBRATION_CALLS):
                 self._enqueue(pair)
                 seen = open_pair(
-                    target, self.session_here, page, pair, self.token, partial(publish, pair),
+                    target, self.session_here, page, pair, self.token, PairSteps(partial(publish, pair)),
                     patience_s=LET_GO_S, timeout_s=LET_GO_S,
                 )
                 if seen is None:

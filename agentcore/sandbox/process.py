@@ -296,6 +296,11 @@ class SandboxProcess:
                 self._signal(pid, signal.SIGSTOP)
             while True:
                 pids = self.host_pids()
+                # One that waits for the child of a vfork counts as stopped. Signalled it must be all the same: it could
+                # be killed meanwhile, which has the kernel continue what is stopped in its process group.
+                for pid in pids:
+                    if pid not in self._pidfds and self._adopt(pid):
+                        self._signal(pid, signal.SIGSTOP)
                 running = [pid for pid in pids if not tree.is_stopped(pid)]
                 # The second look is for a child that one of them started just before it stopped.
                 if not running and self.host_pids() == pids:
@@ -303,7 +308,7 @@ class SandboxProcess:
                         os.close(self._pidfds.pop(pid))
                     return True
                 for pid in running:
-                    if pid in self._pidfds or self._adopt(pid):
+                    if pid in self._pidfds:
                         self._signal(pid, signal.SIGSTOP)
                 if time.perf_counter() > deadline:
                     return False

@@ -85,7 +85,8 @@ def members(init_pid: int) -> list[int]:
 def is_stopped(pid: int) -> bool:
     """True if every thread of the process is stopped, dead, a zombie, or waits for the child of a vfork.
 
-    Such a thread takes no signal before its child, which is in the tree too, has run on; nor does it run before that.
+    Such a thread takes no signal but one that kills it before its child, which is in the tree too, has run on; nor does
+    it run before that.
     """
     try:
         for thread in os.listdir(f"/proc/{pid}/task"):

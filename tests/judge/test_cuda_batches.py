@@ -5,6 +5,7 @@ What a real device does is in test_gpu.
 
 from __future__ import annotations
 
+import itertools
 import struct
 import sys
 import threading
@@ -18,8 +19,8 @@ import numpy as np
 import pytest
 
 from agentcore.judge import cuda_batches
-from agentcore.judge.cuda_batches import Batch, BatchTimes, NeedsHost
-from agentcore.judge.cuda_content import LOOKS, BatchContent
+from agentcore.judge.cuda_batches import Batch, BatchTimes, NeedsHost, Seen
+from agentcore.judge.cuda_content import EARLY_LOOKS, WHOLE_LOOKS, BatchContent
 from agentcore.judge.cuda_runner import CudaRunner, take_turns
 from agentcore.judge.device_page import DevicePage, proof_positions
 from agentcore.judge.host_buffers import HostBuffers
@@ -66,7 +67,7 @@ class Device(threading.Thread):
         (seed,) = struct.unpack_from("<Q", mapping, pages.SEED_OFFSET + 8 * number)
         self._mark(number, 0)
         if not bench.late:
-            bench.compute(slot)
+            bench.compute(slot, all_but_last=bool(bench.behind and number % 2))
         proof = bench.proof(slot, seed)
         at = pages.PROOF_OFFSET + 4 * pages.PROOF_WORDS * number
         mapping[at : at + len(proof)] = proof
@@ -75,6 +76,9 @@ class Device(threading.Thread):
             bench.compute(slot)
         if number % 2:
             words[pages.OVER_OFFSET // 8 + number] = self.request["token"]
+            self._stay(number)
+            if bench.behind:
+                bench.compute(slot)
 
     def _clear(self, number: int, slot: int) -> bool:
         """The first half of ky_clear: there, told that inputs are, through with a pass. False if it stays away."""
@@ -102,6 +106,16 @@ class Device(threading.Thread):
         self._pass(number, 0)
         words[held + 1] = self.request["token"]
         return True
+
+    def _stay(self, number: int) -> None:
+        """ky_stay: there, told that outputs were looked at, and through with its passes."""
+        words, held = self.bench.page._words, pages.HELD_OFFSET // 8 + pages.HELD_WORDS * number
+        words[held] = self.request["token"]
+        while words[pages.DEVICE_LOOKED] < number + 1:
+            time.sleep(0)
+        for which in (0, 1):
+            self._pass(number, which)
+        words[held + 1] = self.request["token"]
 
     def _pass(self, number: int, which: int) -> None:
         words = self.bench.page._words
@@ -131,7 +145,7 @@ class BenchWithoutGpu:
     """A runner as Batch sees one. ``late`` computes behind the end mark, ``early`` before the inputs exist; ``lazy``
     does not read what it says it read before a begin mark; ``stays`` never leaves the GPU after its first pair;
     ``hasty`` goes on before inputs are there; ``hosted`` needs the host in its calls, which does not run while it is
-    stopped.
+    stopped; ``behind`` leaves the last element of a pair's second call to the time behind the pair.
     """
 
     def __init__(self, root: Path) -> None:
@@ -141,7 +155,9 @@ class BenchWithoutGpu:
         self.content = BatchContent(self.buffers, verifier, Measurement())
         self.page = DevicePage()
         self.late = self.early = self.lazy = self.stays = self.gone = self.hasty = self.hosted = False
+        self.behind = False
         self.is_stopped, self.can_be_stopped = False, True
+        self.cpu_ns: Iterator[int] = itertools.repeat(7)
         self.skipped: int | None = None
         self.device: Device | None = None
         self.sequence, self.empty_us, self.patience_s = 0, 0.0, 2.0
@@ -155,6 +171,7 @@ class BenchWithoutGpu:
         self.session = SimpleNamespace(
             post=self._post, answer=lambda *_a, **_k: {"status": 0}, request=self._request, pending=lambda: False,
             ended=lambda: False, freeze=self._freeze, thaw=self._thaw,
+            process=SimpleNamespace(cpu_times=lambda: {(1, 1): next(self.cpu_ns)}),
         )
 
     def _freeze(self) -> bool:
@@ -178,10 +195,11 @@ class BenchWithoutGpu:
     def sums(keys: list[int]) -> list[int]:
         return [key % 1_000_003 for key in keys]
 
-    def compute(self, slot: int) -> None:
+    def compute(self, slot: int, *, all_but_last: bool = False) -> None:
         if slot != self.skipped:
             x, y = (self.buffers.view(p, slot) for p in self.buffers.layout.parameters[:2])
-            y.copy_(x * 2)
+            end = len(x) - all_but_last
+            y[:end].copy_(x[:end] * 2)
 
     def proof(self, slot: int, seed: int) -> bytes:
         words = self.buffers.data(self.buffers.layout.outputs[0], slot).numpy().view(np.int32)
@@ -254,9 +272,65 @@ def test_the_runner_is_stopped_from_before_inputs_are_written_until_the_last_mar
 
     bench.content.publish_held, bench.content.look = publishing, looking  # type: ignore[method-assign,assignment]
     run(bench, list(range(SLOTS)))
-    looks = min(LOOKS, SLOTS // 2)
-    assert sorted(seen) == [("look", True, True)] * looks + [("publish", True, True)] * (SLOTS // 2)
+    assert sorted(seen) == [("look", True, True)] * SLOTS + [("publish", True, True)] * (SLOTS // 2)
     assert not bench.is_stopped
+
+
+def test_outputs_are_looked_at_before_the_calls_and_kept_while_the_grid_behind_them_holds_the_gpu(
+    bench: BenchWithoutGpu
+) -> None:
+    seen: list[tuple[str, bool, bool]] = []
+    early, keep = bench.content.look_untouched, bench.content.keep_outputs
+    words = bench.page._words
+
+    def looking(slot: int) -> None:
+        call = words[pages.DEVICE_GATE]  # as many are over
+        cleared = words[pages.HELD_OFFSET // 8 + pages.HELD_WORDS * call + 1] != 0
+        seen.append(("early", cleared, words[pages.MARK_OFFSET // 8 + 2 * call] == 0))
+        early(slot)
+
+    def keeping(slots: list[int]) -> bool:
+        last = words[pages.DEVICE_GATE] - 1
+        there = words[pages.HELD_OFFSET // 8 + pages.HELD_WORDS * last] != 0
+        seen.append(("keep", there, words[pages.DEVICE_LOOKED] < last + 1))
+        return keep(slots)
+
+    bench.content.look_untouched, bench.content.keep_outputs = looking, keeping  # type: ignore[method-assign,assignment]
+    _, verified = run(bench, list(range(SLOTS)))
+    assert verified and bench.page._words[pages.DEVICE_LOOKED] == SLOTS
+    assert sorted(seen) == [("early", True, True)] * 2 * EARLY_LOOKS + [("keep", True, True)] * WHOLE_LOOKS
+
+
+def test_how_long_a_grid_takes_to_come_back_from_a_turn_is_not_the_candidates(
+    bench: BenchWithoutGpu, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    left: list[int] = []
+    add = BatchTimes.add_pair
+
+    def adding(self: BatchTimes, seen: Seen, marks_us: float) -> None:
+        left.append(seen.left_ns - seen.looked_ns)
+        add(self, seen, marks_us)
+
+    monkeypatch.setattr(BatchTimes, "add_pair", adding)
+    monkeypatch.setattr(bench.content, "keep_outputs", lambda _slots: True)
+    run(bench, list(range(SLOTS)))
+    assert sorted(ns == 0 for ns in left) == [False] * (SLOTS // 2 - WHOLE_LOOKS) + [True] * WHOLE_LOOKS
+
+
+def test_work_left_to_the_time_behind_a_pair_is_found_by_a_look_whatever_the_proof_says(
+    bench: BenchWithoutGpu, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bench.content, "check_proofs", lambda _proofs: None)
+    bench.behind = True
+    _, verified = run(bench, list(range(SLOTS)))
+    assert not verified and bench.failing() == {CheckName.COMPLETE_ON_TIME}
+
+
+def test_a_runner_that_runs_while_it_is_stopped_is_found(bench: BenchWithoutGpu) -> None:
+    bench.cpu_ns = itertools.chain([7] * 5, itertools.repeat(8))  # in the third pair's middle
+    _, verified = run(bench, list(range(SLOTS)))
+    assert not verified and bench.failing() == {CheckName.STEADY_WORK}
+    assert "ran while they were stopped" in bench.content.measurement.findings.message()
 
 
 def test_a_runner_that_cannot_be_stopped_is_no_runner_to_time(bench: BenchWithoutGpu) -> None:

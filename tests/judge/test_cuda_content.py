@@ -162,6 +162,22 @@ def test_a_look_that_differs_from_what_stands_there_later_is_late_work(content: 
     assert failed(content) == {CheckName.COMPLETE_ON_TIME}
 
 
+def test_of_outputs_too_large_for_a_look_all_is_kept(
+    content: BatchContent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cuda_content, "LOOK_BYTES", 64)
+    content = BatchContent(content.buffers, content.verifier, Measurement())
+    for changed in (None, (5, "y", 1000), (4, "k", 0)):
+        batch(content)
+        content.keep_outputs([2, 5])
+        content.keep_outputs([0, 4])
+        if changed:
+            slot, name, index = changed
+            as_bits(content.results(slot)[name])[index] ^= 1
+        content.check_looks()
+        assert failed(content) == ({CheckName.COMPLETE_ON_TIME} if changed else set())
+
+
 def proofs(content: BatchContent, slots: list[int]) -> dict[int, tuple[int, bytes]]:
     """What ky_end would carry for every slot."""
     made = {}

@@ -14,7 +14,7 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -188,6 +188,12 @@ class Yard:
             return runner.measure(self.verifier)
 
 
+@contextlib.contextmanager
+def not_stopped(_session: object) -> Iterator[SimpleNamespace]:
+    """In the place of cuda_batches.stopped: this device is a part of the runner's process."""
+    yield SimpleNamespace(begin=lambda: None, is_broken=lambda: False)
+
+
 @pytest.fixture
 def yard(
     tmp_path: Path, fake_libcuda: Path, sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch
@@ -195,8 +201,7 @@ def yard(
     tmp_path.chmod(0o755)
     monkeypatch.setenv("LD_LIBRARY_PATH", str(fake_libcuda))
     monkeypatch.setattr("torch.cuda.synchronize", lambda: None)
-    # This device is a part of the runner's process: stopping that would stop it too.
-    monkeypatch.setattr(cuda_batches, "stopped", contextlib.nullcontext)
+    monkeypatch.setattr(cuda_batches, "stopped", not_stopped)
     monkeypatch.setattr(cuda_runner, "PATIENCE_S", 20.0)
     for module in (cuda_target, cuda_runner):
         monkeypatch.setattr(module, "CudaBuffers", HostBuffers)
@@ -230,7 +235,7 @@ def test_an_honest_kernel_goes_all_the_way_and_every_pass_over_the_region_is_pro
     assert not failing(measurement), [c for c in measurement.findings.checks() if c.status is CheckStatus.FAIL]
     assert measurement.method == "gated" and len(measurement.samples_us) == 3
     assert len(measurement.claimed_us) == 6
-    assert seen and set(seen) == {6}  # two passes for each of three pairs, one batch and the echoes
+    assert seen and set(seen) == {12}  # two passes of two grids for each of three pairs, one batch and the echoes
 
 
 def test_inputs_are_given_again_in_workloads_drawn_for_that(yard: Yard, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -354,8 +359,9 @@ def test_a_runner_that_cannot_start_is_no_fault_of_a_candidate(
         ("delay_begin_within", [True, True, False, True, False, True], {}),
         ("flush_streams", [True] * 6, {"told": True}),
         ("flush_warms", [True] * 6, {"warmed": [3, 2, 5]}),
+        ("left_between_pairs", [True] * 6, {"finished": 6}),
         ("reorder_marks", [True] * 6, {}),
-        ("shrink_flush", [True] * 6, {"region_bytes": 4096, "summed": [False] * 6}),
+        ("shrink_flush", [True] * 6, {"region_bytes": 4096, "summed": [False] * 12}),
     ],
 )
 def test_the_cases_that_patch_the_runner_still_fit_it(
@@ -371,5 +377,5 @@ def test_the_cases_that_patch_the_runner_still_fit_it(
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout) == {
         "status": 0, "begun": begun, "ended": [True] * 6, "over": [True] * 3, "region_bytes": 1 << 16, "warmed": [],
-        "asked": [True] * 2, "cleared": [True] * 3, "summed": [True] * 6, "told": False, **changed,
+        "asked": [True] * 2, "cleared": [True] * 6, "summed": [True] * 12, "told": False, "finished": 0, **changed,
     }

@@ -59,8 +59,10 @@ def test_gates_open_up_to_a_call_and_reset_closes_them(page: DevicePage) -> None
     assert page._words[pages.DEVICE_GATE] == 0 and page._words[keys] == 11 and page._words[keys + 1] == 0
     page.open_gates(7)
     assert page._words[pages.DEVICE_GATE] == 7 and page._words[keys + 1] == 22
+    page.leave(5, 6, (33, 44))
+    assert page._words[pages.DEVICE_LOOKED] == 6 and [*page._words[keys + 2 : keys + 4]] == [33, 44]
     page.open_all()
-    for word in (pages.DEVICE_GATE, pages.DEVICE_ADMITTED, pages.DEVICE_PUBLISHED):
+    for word in (pages.DEVICE_GATE, pages.DEVICE_ADMITTED, pages.DEVICE_PUBLISHED, pages.DEVICE_LOOKED):
         assert page._words[word] >= pages.MAX_CALLS
     page.set_seed(3, 2**63 - 1)
     page.reset()
@@ -69,7 +71,7 @@ def test_gates_open_up_to_a_call_and_reset_closes_them(page: DevicePage) -> None
 
 def test_nothing_in_the_page_overlaps() -> None:
     words = [pages.DEVICE_GATE, pages.DEVICE_SLOT, pages.DEVICE_SEQUENCE, pages.DEVICE_ADMITTED, pages.DEVICE_PUBLISHED,
-             pages.DEVICE_ASKED]
+             pages.DEVICE_ASKED, pages.DEVICE_LOOKED, pages.DEVICE_LOOKED + 1]
     areas = [(8 * word, 8) for word in words] + [
         (offset, size * pages.MAX_CALLS) for offset, size in (
             (pages.SEED_OFFSET, 8), (pages.OVER_OFFSET, 8), (pages.MARK_OFFSET, 16),

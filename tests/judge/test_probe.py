@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import subprocess
@@ -17,7 +16,7 @@ from agentcore.judge import cuda_batches, cuda_target, probe
 from agentcore.judge.device_page import DevicePage
 from agentcore.judge.host_buffers import HostBuffers
 from agentcore.sandbox import Sandbox
-from tests.judge.test_cuda_end_to_end import HostTarget
+from tests.judge.test_cuda_end_to_end import HostTarget, not_stopped
 
 
 @pytest.fixture
@@ -31,7 +30,7 @@ def target(tmp_path: Path, fake_libcuda: Path, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(cuda_target, "TOUCHED_BYTES", (1 << 12,))
     monkeypatch.setattr(cuda_target, "CALIBRATION_BATCHES", 1)
     monkeypatch.setattr(probe, "LET_GO_S", 20.0)
-    monkeypatch.setattr(cuda_batches, "stopped", contextlib.nullcontext)  # the runner's process plays the device too
+    monkeypatch.setattr(cuda_batches, "stopped", not_stopped)
     made = HostTarget(fake_libcuda)
     made._calibrations = {}
     return made

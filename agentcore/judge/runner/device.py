@@ -17,7 +17,7 @@ from driver import Driver, packed  # type: ignore[import-not-found]
 BLOCK = 1024
 MAX_OUTPUTS = 8
 HOLD_BYTES = 64
-KERNELS = ("ky_gate", "ky_clear", "ky_flush", "ky_begin", "ky_end", "ky_touch")
+KERNELS = ("ky_gate", "ky_clear", "ky_stay", "ky_flush", "ky_begin", "ky_end", "ky_touch")
 
 
 class Outputs(ctypes.Structure):
@@ -46,16 +46,20 @@ class _CallLaunches:
         gate = c_void_p(page + 8 * pages.DEVICE_GATE)
         opens_at = c_ulonglong(index + 1 if threshold is None else threshold)
         self.gate, keep_gate = packed(gate, opens_at, seed_word, seed)
-        self.clear, keep_clear = packed(
-            c_void_p(page + 8 * pages.DEVICE_PUBLISHED), gate, opens_at,
-            c_void_p(page + pages.KEY_OFFSET + 16 * index), seed_word, seed, c_void_p(target.region),
+        holding = (
+            opens_at, c_void_p(page + pages.KEY_OFFSET + 16 * index), seed_word, seed, c_void_p(target.region),
             c_ulonglong(target.region_bytes // 16), c_void_p(target.hold),
-            c_void_p(page + pages.HELD_OFFSET + 8 * pages.HELD_WORDS * index), c_void_p(mark), target.token,
+            c_void_p(page + pages.HELD_OFFSET + 8 * pages.HELD_WORDS * index),
         )
+        published, looked = (c_void_p(page + 8 * word) for word in (pages.DEVICE_PUBLISHED, pages.DEVICE_LOOKED))
+        # Of the marks behind a pair, only that at its second call's place is anybody's.
+        nobodys = c_void_p(page + pages.OVER_OFFSET + 8 * (index ^ 1))
+        self.clear, keep_clear = packed(published, gate, *holding, c_void_p(mark), target.token)
+        self.stay, keep_stay = packed(looked, looked, *holding, nobodys, target.token)
         self.begin, keep_begin = packed(c_void_p(mark), target.token)
         self._end, keep_end = packed(Outputs(), seed, c_void_p(proof), c_void_p(mark + 8), target.token)
         self.over, keep_over = packed(c_void_p(page + pages.OVER_OFFSET + 8 * index), target.token)
-        self._keep = (keep_gate, keep_clear, keep_begin, keep_end, keep_over)
+        self._keep = (keep_gate, keep_clear, keep_stay, keep_begin, keep_end, keep_over)
 
     def end(self, outputs: Outputs) -> Any:
         """The end mark's parameters for the call's slot; the driver copies them at the launch."""
@@ -114,6 +118,7 @@ class DeviceTarget:
         touched, _alive = packed(c_void_p(self.sink), c_ulonglong(1))
         self.driver.launch(functions["ky_gate"], 1, 1, self.stream, launches.gate)
         self.driver.launch(functions["ky_clear"], self.clear_grid, BLOCK, self.stream, launches.clear)
+        self.driver.launch(functions["ky_stay"], self.clear_grid, BLOCK, self.stream, launches.stay)
         self.driver.launch(functions["ky_flush"], self.clear_grid, BLOCK, self.stream, self.flush_parameters)
         self.driver.launch(functions["ky_begin"], 1, 1, self.stream, launches.begin)
         self.driver.launch(functions["ky_touch"], 1, 1, self.stream, touched)
@@ -216,11 +221,12 @@ class DeviceTarget:
         return {"op": "warm", "status": 0}
 
     def do_enqueue(self, request: dict[str, Any], descriptors: list[int]) -> dict[str, Any]:
-        """[gate][clear, or gate and begin][call][end][over?] for every slot named; nothing runs until the judge admits
-        it.
+        """[gate][clear, or gate and begin][call][end][over?][stay?] for every slot named; nothing runs until the judge
+        admits it.
 
-        ``flush`` holds one flag per call: ky_clear, which is gate, flush and begin mark in one, and an ``over`` mark
-        behind the call that has none. ``kind`` is ``call``, or for calibration ``none`` or ``touch``.
+        ``flush`` holds one flag per call: ky_clear, which is gate, flush and begin mark in one; behind a call that has
+        none an ``over`` mark, and a grid that stays until the judge has looked. ``kind`` is ``call``; for calibration
+        ``none`` or ``touch``.
         """
         driver, functions, stream, kind = self.driver, self.functions, self.stream, request["kind"]
         gate, begin, end = (functions[name] for name in ("ky_gate", "ky_begin", "ky_end"))
@@ -251,6 +257,7 @@ class DeviceTarget:
                 driver.launch(end, 1, pages.PROOF_WORDS, stream, launches.end(outputs))
                 if not flush:
                     driver.launch(begin, 1, 1, stream, launches.over)
+                    driver.launch(functions["ky_stay"], self.clear_grid, BLOCK, stream, launches.stay)
         gc.enable()
         return {"op": "enqueued", "status": status}
 

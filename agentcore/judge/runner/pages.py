@@ -29,15 +29,18 @@ HOST_PAGE_BYTES = 4096
 
 # device page (pinned, mapped into the GPU), as 64-bit words: the gate, that is how many calls may begin; for kernels
 # that are called one at a time, slot and sequence; whether the batch may start at all, which is once it is enqueued;
-# how many calls' inputs are there; and, in the word behind that, which grid is asked whether it is back on the device
+# how many calls' inputs are there; in the word behind that, which grid is asked whether it is back on the device; and
+# how many calls' outputs have been looked at (nothing is in the word behind that)
 DEVICE_GATE = 0
 DEVICE_SLOT = 1
 DEVICE_SEQUENCE = 2
 DEVICE_ADMITTED = 3
 DEVICE_PUBLISHED = 4
 DEVICE_ASKED = 5
-# and as byte offsets. By call: the seed of its proof; two marks (begin, end); what ky_clear says (HELD_WORDS); the keys
-# of its two passes; one mark behind a pair, at its second call's place; the proof
+DEVICE_LOOKED = 6
+# and as byte offsets. By call: the seed of its proof; two marks (begin, end); what the grid before it says, or that
+# behind a pair's second (HELD_WORDS); the keys of its two passes; one mark behind a pair, at its second call's place;
+# the proof
 SEED_OFFSET = 4096
 OVER_OFFSET = 6144
 MARK_OFFSET = 8192

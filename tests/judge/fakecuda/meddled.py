@@ -41,6 +41,7 @@ target.page[:] = bytes(pages.DEVICE_PAGE_BYTES)
 target.calls, target.outputs = [lambda: 0] * CALLS, [device.Outputs()] * CALLS
 
 warmed: list[int] = []
+finished: list[bool] = []
 honest = target.driver.launch
 
 
@@ -65,7 +66,9 @@ def appears(position: int) -> bool:
 
 
 kind = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_void_p)
-target.kernel = SimpleNamespace(library=SimpleNamespace(clear_and_warm=kind(stand_in)))
+target.kernel = SimpleNamespace(library=SimpleNamespace(
+    clear_and_warm=kind(stand_in), finish=lambda: finished.append(True),
+))
 
 
 def sum_under(key: int) -> int:
@@ -99,7 +102,8 @@ for first in range(0, CALLS, 2):
         asked.append(appears(held))
         target.words[pages.DEVICE_ASKED] = 1
         asked.append(appears(held))
-    target.words[pages.DEVICE_PUBLISHED] = target.words[pages.DEVICE_GATE] = first + 2
+    for word in (pages.DEVICE_PUBLISHED, pages.DEVICE_GATE, pages.DEVICE_LOOKED):
+        target.words[word] = first + 2
     target.do_idle({}, [])
 print(json.dumps({
     "status": status,
@@ -107,11 +111,11 @@ print(json.dumps({
     "ended": [target.words[marks + 2 * call + 1] == TOKEN for call in range(CALLS)],
     "over": [target.words[pages.OVER_OFFSET // 8 + call] == TOKEN for call in range(1, CALLS, 2)],
     "asked": asked,
-    "cleared": [target.words[held + pages.HELD_WORDS * call + 1] == TOKEN for call in range(0, CALLS, 2)],
+    "cleared": [target.words[held + pages.HELD_WORDS * call + 1] == TOKEN for call in range(CALLS)],
     "summed": [
         target.words[held + pages.HELD_WORDS * call + 2 + k] == sum_under(keys[2 * call + k])
-        for call in range(0, CALLS, 2) for k in range(2)
+        for call in range(CALLS) for k in range(2)
     ],
     "told": [target.words[256], target.words[257]] == [target.region, target.region_bytes],
-    "region_bytes": target.region_bytes, "warmed": warmed,
+    "region_bytes": target.region_bytes, "warmed": warmed, "finished": len(finished),
 }))
