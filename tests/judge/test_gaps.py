@@ -40,6 +40,8 @@ def times(
             Seen(
                 round(now * 1e3) - round((CLEAN.returning + returning) * 1e3), round(now * 1e3), round(now * 1e3),
                 round(cleared * 1e3), round((cleared + 2.0) * 1e3), marks, [1, 1], (1, 1), (1, 1),
+                looked_ns=round(over * 1e3), left_ns=round((over + CLEAN.clearing) * 1e3), stay_keys=(1, 1),
+                ran_while_stopped=False,
             ),
             MARKS_US,
         )
