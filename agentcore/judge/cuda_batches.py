@@ -45,7 +45,8 @@ WATCHDOG_S = 3.0
 PATIENCE_S, PATIENCE = 0.05, 4.0
 """How long the runner is kept stopped for calls to end: this, and so many times what a warm call took."""
 ARRIVAL_S = 2.0
-"""How long the GPU may take to be free of everything before a pair. What still runs then was left running by a call."""
+"""How long the GPU may take to be free of everything before a pair, and behind it. What still runs then, a call left
+running."""
 CHECKED_PASSES = 6
 """Of how many passes over the flush region, drawn after a batch has run, the sums are verified."""
 
@@ -118,7 +119,7 @@ def drawn(pairs: int, looks: int) -> set[int]:
 
 
 def new_token() -> int:
-    """What the marks of a batch show. Never the same twice: ky_clear tells its launches apart by it."""
+    """What the marks of a batch show. Never the same twice: grids that hold the GPU tell their launches apart by it."""
     return secrets.randbits(62) | 1
 
 
@@ -131,7 +132,7 @@ def enqueue_request(slots: Sequence[int], first: int, kind: str, token: int) -> 
 
 
 class Batch:
-    """One batch of gated calls, opened in pairs. ``order`` is the slot of each call."""
+    """One batch of gated calls, enqueued and opened in pairs. ``order`` is the slot of each call."""
 
     def __init__(self, runner: CudaRunner, content: BatchContent, order: list[int]) -> None:
         self.runner, self.content, self.order = runner, content, order
@@ -187,13 +188,12 @@ class Batch:
         try:
             answer = runner.session.answer("enqueued", timeout_s=WATCHDOG_S)
         except RunnerFailure as failure:
+            runner.page.open_all()  # only we can: what was enqueued waits behind a gate, and maybe a call for that
             if failure.kind != "timeout":
                 raise
-            # It waits for the device inside its call, behind a gate that only we can open.
-            runner.page.open_all()
             runner.session.answer("enqueued", timeout_s=runner.effort.call_timeout_s * len(self.order))
             runner.session.request({"op": "idle"}, "idle", timeout_s=runner.effort.call_timeout_s)
-            raise NeedsHost from None
+            raise NeedsHost("a call waits for the device before it has returned") from None
         if answer.get("status"):
             runner.page.open_all()
             raise RunnerFailure("error", f"kernel_launch returned {answer['status']}"[:200])
@@ -352,7 +352,7 @@ def open_pair(
         ran = rest.is_broken()
     if marks is None:
         if page.watch(pair, token, timeout_s) is not None:
-            raise NeedsHost
+            raise NeedsHost("calls ended only when the runner's processes ran again")
         return None
     if left is None:
         return None

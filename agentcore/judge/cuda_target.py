@@ -21,6 +21,7 @@ import torch
 
 from agentcore.judge.cuda_batches import (
     BatchTimes,
+    NeedsHost,
     PairSteps,
     Seen,
     StillRunning,
@@ -327,8 +328,11 @@ def _opened(
         )
         if seen is not None:
             return seen
-    except (StillRunning, StillCopying) as error:
+    except (StillRunning, StillCopying, NeedsHost) as error:
         why = error
+    except BaseException:
+        page.open_all()  # nothing must keep the GPU
+        raise
     came = page.seen_of(pair, token)
     page.open_all()
     said = f": {why}" if why else f" within {CALIBRATION_S:g} s"

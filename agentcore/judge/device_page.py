@@ -162,7 +162,11 @@ class DevicePage:
         words = [("grid there", held), ("cache cleared", held + 1)]
         for call in calls:
             words += [(f"begin {call}", self._marks + 2 * call), (f"end {call}", self._marks + 2 * call + 1)]
-        words.append(("behind the pair", pages.OVER_OFFSET // 8 + calls.stop - 1))
+        behind = self._held_of(calls.stop - 1)
+        words += [
+            ("behind the pair", pages.OVER_OFFSET // 8 + calls.stop - 1), ("grid behind it there", behind),
+            ("cache cleared behind it", behind + 1),
+        ]
         seen: list[str] = []
         missing: list[str] = []
         for name, position in words:

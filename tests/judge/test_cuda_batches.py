@@ -6,211 +6,30 @@ What a real device does is in test_gpu.
 from __future__ import annotations
 
 import itertools
-import struct
+import os
+import signal
+import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
-import numpy as np
 import pytest
 
 from agentcore.judge import cuda_batches
-from agentcore.judge.cuda_batches import Batch, BatchTimes, NeedsHost, Seen
-from agentcore.judge.cuda_content import EARLY_LOOKS, WHOLE_LOOKS, BatchContent
+from agentcore.judge.cuda_batches import BatchTimes, NeedsHost, Seen, stopped
+from agentcore.judge.cuda_content import EARLY_LOOKS, WHOLE_LOOKS
+from agentcore.judge.cuda_copies import StillCopying
 from agentcore.judge.cuda_runner import CudaRunner, take_turns
-from agentcore.judge.device_page import DevicePage, proof_positions
-from agentcore.judge.host_buffers import HostBuffers
-from agentcore.judge.layout import Layout
-from agentcore.judge.measurement import Effort, Measurement, Verifier
+from agentcore.judge.measurement import Effort
 from agentcore.judge.one_by_one import time_one_by_one
 from agentcore.judge.runner import pages
-from agentcore.judge.session import RunnerFailure
-from agentcore.problems import load_problem
-from agentcore.problems.tensors import InputFactory
+from agentcore.judge.session import RunnerFailure, RunnerSession
+from agentcore.sandbox import Limits, Sandbox, tree
 from agentcore.vocabulary import CheckName, Verdict
-from tests.judge.conftest import DOUBLE, workload, write_problem
-
-SLOTS = 8
-
-
-class Device(threading.Thread):
-    """Plays the runner's stream for one request, honestly unless told otherwise."""
-
-    def __init__(self, bench: BenchWithoutGpu, request: dict[str, Any]) -> None:
-        super().__init__(daemon=True)
-        self.ended = False
-        self.bench, self.request = bench, request
-
-    def run(self) -> None:
-        if self.request["op"] == "serve":
-            return self._serve()
-        for number, slot in enumerate(self.request["slots"], self.request["first"]):
-            self._call(number, slot)
-        return None
-
-    def _call(self, number: int, slot: int) -> None:
-        bench, mapping, words = self.bench, self.bench.page._mapping, self.bench.page._words
-        if number % 2 == 0 and not self._clear(number, slot):
-            self.ended = True
-        if self.ended:
-            return
-        while words[pages.DEVICE_GATE] < number + 1:
-            time.sleep(0)
-        while bench.hosted and bench.is_stopped:
-            time.sleep(0)
-        if number % 2 == 0:
-            self._pass(number, 1)
-        (seed,) = struct.unpack_from("<Q", mapping, pages.SEED_OFFSET + 8 * number)
-        self._mark(number, 0)
-        if not bench.late:
-            bench.compute(slot, all_but_last=bool(bench.behind and number % 2))
-        proof = bench.proof(slot, seed)
-        at = pages.PROOF_OFFSET + 4 * pages.PROOF_WORDS * number
-        mapping[at : at + len(proof)] = proof
-        self._mark(number, 1)
-        if bench.late:
-            bench.compute(slot)
-        if number % 2:
-            words[pages.OVER_OFFSET // 8 + number] = self.request["token"]
-            self._stay(number)
-            if bench.behind:
-                bench.compute(slot)
-
-    def _clear(self, number: int, slot: int) -> bool:
-        """The first half of ky_clear: there, told that inputs are, through with a pass. False if it stays away."""
-        bench, words, held = self.bench, self.bench.page._words, pages.HELD_OFFSET // 8 + pages.HELD_WORDS * number
-        while words[pages.DEVICE_ADMITTED] < number + 1:
-            time.sleep(0)
-        if number and bench.stays:
-            return False
-        if bench.early:
-            bench.compute(slot)
-        words[held] = self.request["token"]
-        if bench.hasty:
-            time.sleep(0.02)
-            words[held + 1] = self.request["token"]
-            return False
-        while words[pages.DEVICE_ASKED] < number + 1:
-            if words[pages.DEVICE_PUBLISHED] > number:
-                break
-            time.sleep(0)
-        words[held] = self.request["token"]
-        while words[pages.DEVICE_PUBLISHED] < number + 1:
-            time.sleep(0)
-        if bench.gone:
-            return False
-        self._pass(number, 0)
-        words[held + 1] = self.request["token"]
-        return True
-
-    def _stay(self, number: int) -> None:
-        """ky_stay: there, told that outputs were looked at, and through with its passes."""
-        words, held = self.bench.page._words, pages.HELD_OFFSET // 8 + pages.HELD_WORDS * number
-        words[held] = self.request["token"]
-        while words[pages.DEVICE_LOOKED] < number + 1:
-            time.sleep(0)
-        for which in (0, 1):
-            self._pass(number, which)
-        words[held + 1] = self.request["token"]
-
-    def _pass(self, number: int, which: int) -> None:
-        words = self.bench.page._words
-        key = words[pages.KEY_OFFSET // 8 + 2 * number + which]
-        said = self.bench.sums([key])[0] ^ (self.bench.lazy and which)
-        words[pages.HELD_OFFSET // 8 + pages.HELD_WORDS * number + 2 + which] = said
-
-    def _mark(self, number: int, which: int) -> None:
-        at = pages.MARK_OFFSET // 8 + 2 * number + which
-        self.bench.page._words[at + pages.STAMP_BYTES // 8] = time.perf_counter_ns()
-        self.bench.page._words[at] = self.request["token"]
-
-    def _serve(self) -> None:
-        words, first = self.bench.page._words, self.request["first"]
-        for sequence in range(first, first + self.request["count"]):
-            while words[pages.DEVICE_SEQUENCE] < sequence:
-                if self.bench.gone:
-                    return
-                time.sleep(0)
-            slot = words[pages.DEVICE_SLOT]
-            if not self.bench.late:
-                self.bench.compute(slot)
-            words[pages.MARK_OFFSET // 8] = sequence
-
-
-class BenchWithoutGpu:
-    """A runner as Batch sees one. ``late`` computes behind the end mark, ``early`` before the inputs exist; ``lazy``
-    does not read what it says it read before a begin mark; ``stays`` never leaves the GPU after its first pair;
-    ``hasty`` goes on before inputs are there; ``hosted`` needs the host in its calls, which does not run while it is
-    stopped; ``behind`` leaves the last element of a pair's second call to the time behind the pair.
-    """
-
-    def __init__(self, root: Path) -> None:
-        problem = load_problem(write_problem(root / "problem", DOUBLE, [workload(axes={"n": 500})]))
-        verifier = Verifier(problem, InputFactory(problem, "cpu"), problem.workloads[0])
-        self.buffers = HostBuffers(Layout.of(problem, problem.workloads[0], verifier.scalars(), SLOTS))
-        self.content = BatchContent(self.buffers, verifier, Measurement())
-        self.page = DevicePage()
-        self.late = self.early = self.lazy = self.stays = self.gone = self.hasty = self.hosted = False
-        self.behind = False
-        self.is_stopped, self.can_be_stopped = False, True
-        self.cpu_ns: Iterator[int] = itertools.repeat(7)
-        self.skipped: int | None = None
-        self.device: Device | None = None
-        self.sequence, self.empty_us, self.patience_s = 0, 0.0, 2.0
-        self.effort = Effort(call_timeout_s=5)
-        self.calibration = SimpleNamespace(copy_us=0.0)
-        self.target = SimpleNamespace(
-            flush=lambda: None, finish_writing=lambda: None, clear_held=lambda: None,
-            copier=SimpleNamespace(wait=lambda: None),
-            region=SimpleNamespace(sums=self.sums)
-        )
-        self.session = SimpleNamespace(
-            post=self._post, answer=lambda *_a, **_k: {"status": 0}, request=self._request, pending=lambda: False,
-            ended=lambda: False, freeze=self._freeze, thaw=self._thaw,
-            process=SimpleNamespace(cpu_times=lambda: {(1, 1): next(self.cpu_ns)}),
-        )
-
-    def _freeze(self) -> bool:
-        self.is_stopped = True
-        return self.can_be_stopped
-
-    def _thaw(self) -> None:
-        self.is_stopped = False
-
-    def _post(self, request: dict[str, Any]) -> None:
-        assert not self.is_stopped
-        self.device = Device(self, request)
-        self.device.start()
-
-    def _request(self, request: dict[str, Any], *_a: object, **_k: object) -> dict[str, Any]:
-        assert request["op"] == "idle" and self.device is not None and not self.is_stopped
-        self.device.join(5)
-        return {}
-
-    @staticmethod
-    def sums(keys: list[int]) -> list[int]:
-        return [key % 1_000_003 for key in keys]
-
-    def compute(self, slot: int, *, all_but_last: bool = False) -> None:
-        if slot != self.skipped:
-            x, y = (self.buffers.view(p, slot) for p in self.buffers.layout.parameters[:2])
-            end = len(x) - all_but_last
-            y[:end].copy_(x[:end] * 2)
-
-    def proof(self, slot: int, seed: int) -> bytes:
-        words = self.buffers.data(self.buffers.layout.outputs[0], slot).numpy().view(np.int32)
-        _, (word,) = proof_positions(np.array([seed], dtype=np.uint64), [len(words)])
-        return bytes(words[word].tobytes())
-
-    def batch(self, order: list[int]) -> Batch:
-        return Batch(cast(CudaRunner, self), self.content, order)
-
-    def failing(self) -> set[CheckName]:
-        return {c.name for c in self.content.measurement.findings.checks() if c.status == "fail"}
+from tests.judge.bench_without_gpu import SLOTS, BenchWithoutGpu
 
 
 @pytest.fixture
@@ -260,14 +79,14 @@ def test_the_runner_is_stopped_from_before_inputs_are_written_until_the_last_mar
 ) -> None:
     seen: list[tuple[str, bool, bool]] = []
     publish, look = bench.content.publish_held, bench.content.look
-    held, over = pages.HELD_OFFSET // 8, pages.OVER_OFFSET // 8 + 1
+    held, over = pages.HELD_OFFSET // 8, pages.OVER_OFFSET // 8
 
-    def publishing(slots: list[int]) -> None:
-        seen.append(("publish", bench.is_stopped, bool(bench.page._words[held])))
+    def publishing(slots: list[int]) -> None:  # a slot's number is its call's
+        seen.append(("publish", bench.is_stopped, bool(bench.page._words[held + pages.HELD_WORDS * slots[0]])))
         publish(slots)
 
     def looking(slot: int) -> None:
-        seen.append(("look", bench.is_stopped, bool(bench.page._words[over])))
+        seen.append(("look", bench.is_stopped, bool(bench.page._words[over + (slot | 1)])))
         look(slot)
 
     bench.content.publish_held, bench.content.look = publishing, looking  # type: ignore[method-assign,assignment]
@@ -340,8 +159,83 @@ def test_a_runner_that_cannot_be_stopped_is_no_runner_to_time(bench: BenchWithou
     bench.content.publish_held = written.append  # type: ignore[method-assign]
     with pytest.raises(RunnerFailure, match="could not be stopped") as raised:
         bench.batch(list(range(SLOTS))).run()
-    assert raised.value.kind == "violation" and not written and not bench.is_stopped
-    assert bench.page._words[pages.DEVICE_GATE] >= pages.MAX_CALLS  # nothing keeps the GPU
+    assert raised.value.kind == "violation" and not written and bench.lets_everything_go()
+
+
+def test_what_is_left_on_the_gpu_behind_a_pair_is_found_there(
+    bench: BenchWithoutGpu, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench.sits = True
+    look, seen = bench.content.look, list[bool]()
+
+    def looking(slot: int) -> None:
+        """The calls are over: what is waited for from here on is the grid behind them."""
+        monkeypatch.setattr(cuda_batches, "ARRIVAL_S", 0.1)
+        seen.append(bench.is_stopped)
+        look(slot)
+
+    bench.content.look = looking  # type: ignore[method-assign]
+    bench.content.draw(range(SLOTS))
+    with pytest.raises(RunnerFailure, match="leaves something running") as raised:
+        bench.batch(list(range(SLOTS))).run()
+    assert raised.value.kind == "stays" and seen == [True, True] and bench.lets_everything_go()
+
+
+@pytest.mark.parametrize("step", ["publish_held", "look_untouched", "look", "keep_outputs"])
+def test_whatever_goes_wrong_in_the_judges_steps_the_runner_goes_on_and_nothing_keeps_the_gpu(
+    bench: BenchWithoutGpu, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    stopped: list[bool] = []
+
+    def failing(_slots: object) -> None:
+        stopped.append(bench.is_stopped)
+        raise StillCopying("a copy waits")
+
+    monkeypatch.setattr(bench.content, step, failing)
+    bench.content.draw(range(SLOTS))
+    with pytest.raises(StillCopying):
+        bench.batch(list(range(SLOTS))).run()
+    assert stopped == [True] and bench.lets_everything_go()
+
+
+@pytest.mark.parametrize("kind", ["error", "died", "violation"])
+def test_a_runner_that_fails_while_it_enqueues_leaves_no_closed_gate_behind(
+    bench: BenchWithoutGpu, kind: str
+) -> None:
+    bench.failure = RunnerFailure(kind, "raised in its first call")
+    bench.content.draw(range(SLOTS))
+    with pytest.raises(RunnerFailure) as raised:
+        bench.batch(list(range(SLOTS))).run()
+    assert raised.value is bench.failure and bench.lets_everything_go()
+
+
+def test_a_runner_that_dies_while_it_is_stopped_is_said_to_have(bench: BenchWithoutGpu) -> None:
+    def died(*_a: object, **_k: object) -> dict[str, Any]:
+        raise RunnerFailure("died", "the runner was killed by signal 9")
+
+    bench.gone, bench.effort, bench.session.request = True, Effort(call_timeout_s=0.1), died
+    bench.content.draw(range(SLOTS))
+    with pytest.raises(RunnerFailure, match="signal 9"):
+        bench.batch(list(range(SLOTS))).run()
+    assert bench.lets_everything_go()
+
+
+def test_processes_that_are_stopped_are_seen_to_rest_and_one_that_is_continued_is_not(sandbox: Sandbox) -> None:
+    program = "import os\nos.fork()\nprint(flush=True)\nwhile True: pass"
+    with sandbox.popen([sys.executable, "-I", "-S", "-c", program], limits=Limits(), stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.read(2)
+        session = cast(RunnerSession, SimpleNamespace(
+            process=process, freeze=lambda: process.freeze(60), thaw=process.thaw
+        ))
+        with stopped(session) as rest:
+            rest.begin()
+            time.sleep(0.05)
+            assert not rest.is_broken()
+            os.kill(process.host_pids()[-1], signal.SIGCONT)
+            while not rest.is_broken():  # a busy machine may let it wait
+                pass
+        assert not any(map(tree.is_stopped, process.host_pids()))
 
 
 def test_a_call_that_needs_the_host_ends_when_that_runs_again_and_is_no_call_for_a_batch(
@@ -351,7 +245,7 @@ def test_a_call_that_needs_the_host_ends_when_that_runs_again_and_is_no_call_for
     bench.content.draw(range(SLOTS))
     with pytest.raises(NeedsHost):
         bench.batch(list(range(SLOTS))).run()
-    assert not bench.is_stopped and not bench.failing()
+    assert bench.lets_everything_go() and not bench.failing()
 
 
 def test_over_two_batches_every_slot_counts_once() -> None:
@@ -426,9 +320,8 @@ def test_what_stays_on_the_gpu_between_calls_is_found(
     assert raised.value.kind == "stays"
 
 
-def test_a_grid_that_goes_on_by_itself_is_said_to(bench: BenchWithoutGpu, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cuda_batches, "ARRIVAL_S", 0.5)
-    bench.hasty = True
+def test_a_grid_that_goes_on_by_itself_is_said_to(bench: BenchWithoutGpu) -> None:
+    bench.hasty, bench.effort = True, Effort(call_timeout_s=0.1)
     bench.content.draw(range(SLOTS))
     with pytest.raises(RunnerFailure, match="before the judge had let it") as raised:
         bench.batch(list(range(SLOTS))).run()

@@ -24,14 +24,14 @@ import numpy.typing as npt
 import pytest
 
 from agentcore.judge import cuda_batches, cuda_region, cuda_runner, cuda_target, gaps
-from agentcore.judge.cuda_batches import BatchTimes
+from agentcore.judge.cuda_batches import BatchTimes, NeedsHost, StillRunning
 from agentcore.judge.cuda_region import FlushRegion
 from agentcore.judge.cuda_runner import CudaRunner
 from agentcore.judge.cuda_target import GATE_SOURCE, Calibration, CudaTarget
 from agentcore.judge.device_page import DevicePage
 from agentcore.judge.host_buffers import HostBuffers, SharedMemory
 from agentcore.judge.measurement import Effort, Measurement, Verifier, draw_repeated
-from agentcore.judge.session import RunnerFailure
+from agentcore.judge.session import RunnerFailure, RunnerSession
 from agentcore.problems import load_problem
 from agentcore.problems.tensors import InputFactory
 from agentcore.sandbox import Sandbox
@@ -335,10 +335,34 @@ def test_a_calibration_that_gets_no_answer_says_how_far_it_came(yard: Yard, monk
     monkeypatch.setattr(cuda_target, "CALIBRATION_S", 0.3)
     monkeypatch.setattr(yard.target, "_calibrations", {})
     monkeypatch.setattr(DevicePage, "publish", lambda *_a: 0)  # the grid is never told that the inputs are there
-    expected = r"without a candidate: .* seen: grid there; missing: cache cleared, begin 0, .*behind the pair"
+    expected = r"without a candidate: .* seen: grid there; missing: cache cleared, begin 0, .*behind the pair, grid"
     with pytest.raises(RunnerFailure, match=expected) as raised:
         yard.target.calibration(yard.sandbox)
     assert raised.value.kind == "host"
+
+
+@pytest.mark.parametrize(
+    "raised", [NeedsHost("late"), StillRunning("busy"), RunnerFailure("violation", "ran on")],
+    ids=["needs host", "still running", "failure"],
+)
+def test_whatever_goes_wrong_in_a_calibrations_pair_is_ours_to_mend_and_nothing_keeps_the_gpu(
+    yard: Yard, monkeypatch: pytest.MonkeyPatch, raised: Exception
+) -> None:
+    left: list[bool] = []
+
+    def failing(_target: object, session: RunnerSession, *_a: object, **_k: object) -> None:
+        monkeypatch.setattr(session, "close", lambda: left.append(is_let_go(session)) or RunnerSession.close(session))
+        raise raised
+
+    def is_let_go(session: RunnerSession) -> bool:
+        """What was admitted, and nobody will open now, comes to an end."""
+        return session.request({"op": "idle"}, "idle", timeout_s=20)["op"] == "idle"
+
+    monkeypatch.setattr(cuda_target, "open_pair", failing)
+    monkeypatch.setattr(yard.target, "_calibrations", {})
+    with pytest.raises(RunnerFailure, match=f"without a candidate: .*{raised}") as failure:
+        yard.target.calibration(yard.sandbox)
+    assert failure.value.kind == "host" and left == [True]
 
 
 def test_a_runner_that_cannot_start_is_no_fault_of_a_candidate(

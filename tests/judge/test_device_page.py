@@ -37,6 +37,23 @@ def test_proof_positions_are_those_the_device_draws(seed: int, words: list[int])
         assert word[thread] == (draw & 0x00FFFFFFFFFFFFFF) % max(1, words[output])
 
 
+def test_how_far_a_pair_came_is_said_to_the_last_word_of_the_grid_behind_it(page: DevicePage) -> None:
+    token, held = 77, pages.HELD_OFFSET // 8
+    missing = [
+        "grid there", "cache cleared", "begin 2", "end 2", "begin 3", "end 3", "behind the pair",
+        "grid behind it there", "cache cleared behind it",
+    ]
+    assert page.seen_of(range(2, 4), token).endswith(f"seen: nothing; missing: {', '.join(missing)}")
+    page._words[held + 2 * pages.HELD_WORDS] = page._words[held + 2 * pages.HELD_WORDS + 1] = token
+    for call in (2, 3):
+        for which in (0, 1):
+            mark(page, call, which, token)
+    page._words[pages.OVER_OFFSET // 8 + 3] = page._words[held + 3 * pages.HELD_WORDS] = token
+    assert page.seen_of(range(2, 4), token).endswith("; missing: cache cleared behind it")
+    page._words[held + 3 * pages.HELD_WORDS + 1] = token
+    assert page.seen_of(range(2, 4), token).endswith("; missing: nothing")
+
+
 def test_splitmix64_gives_the_published_sequence() -> None:
     """The first three outputs for seed 1234567, from the generator's reference implementation."""
     gamma = 0x9E3779B97F4A7C15
