@@ -253,7 +253,7 @@ class _Probe:
             target.copier.copy([(self.buffers.data(self.layout.parameters[0], slot), source) for slot in pair])
 
         self._begin()
-        sums: list[tuple[int, int]] = []
+        all_seen: list[Seen] = []
         try:
             for pair in pairs(CALIBRATION_CALLS):
                 self._enqueue(pair)
@@ -264,10 +264,14 @@ class _Probe:
                 if seen is None:
                     raise RuntimeError(page.seen_of(pair, self.token))
                 fact(f"calls {pair.start} and {pair.stop - 1}, µs: {_rounded(_around(seen))}")
-                sums += zip(seen.keys, seen.sums, strict=True)
+                all_seen.append(seen)
         finally:
             page.open_all()
             self.session_here.request({"op": "idle"}, "idle", timeout_s=10)
+        sums: list[tuple[int, int]] = []
+        for pair, seen in zip(pairs(CALIBRATION_CALLS), all_seen, strict=True):
+            sums += zip(seen.keys, seen.sums, strict=True)
+            sums += zip(seen.stay_keys, page.sums(pair.stop - 1), strict=True)
         if target.region.sums([key for key, _ in sums]) != [said for _, said in sums]:
             raise RuntimeError("the grids said other sums than the judge works out for the flush region")
         stamps = [page.stamped_ns(call) for call in range(0, CALIBRATION_CALLS, 2)]
@@ -290,7 +294,7 @@ def _around(seen: Seen) -> dict[str, float]:
         "coming back": (seen.back_ns - seen.written_ns) / 1e3,
         "clearing": (seen.cleared_ns - seen.published_ns) / 1e3, "opening": (begin - seen.opened_ns) / 1e3,
         "call": (end - begin) / 1e3, "gap": (next_begin - end) / 1e3, "next call": (next_end - next_begin) / 1e3,
-        "tail": (seen.marks.over_ns - next_end) / 1e3,
+        "tail": (seen.marks.over_ns - next_end) / 1e3, "leaving": (seen.left_ns - seen.looked_ns) / 1e3,
     }
 
 

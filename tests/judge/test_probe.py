@@ -49,7 +49,9 @@ def test_every_step_says_what_it_saw(target: HostTarget, sandbox: Sandbox) -> No
     assert step_of(report, "stopped, and go on")["facts"][0].startswith("stopped after ")
     copied = step_of(report, f"reset and {1 << 16} bytes are copied")["facts"]
     assert copied[-2].startswith("copied after ") and copied[-1].startswith("it was back ")
-    assert [fact[:13] for fact in step_of(report, "a batch of 4")["facts"]][:2] == ["calls 0 and 1", "calls 2 and 3"]
+    pairs = step_of(report, "a batch of 4")["facts"][:2]
+    assert [fact[:13] for fact in pairs] == ["calls 0 and 1", "calls 2 and 3"]
+    assert all("leaving" in fact for fact in pairs)
     assert "calls of 4096 bytes" in step_of(report, "calibration")["facts"][1]
     assert json.loads(json.dumps(report)) == report
     assert all(any(step["name"] in line for line in said) for step in report["steps"])
@@ -74,6 +76,17 @@ def test_bytes_that_arrive_changed_fail_the_probe(
     monkeypatch.setattr(target.copier, "copy", lambda _copies: None)
     report = probe.probe(target, sandbox, lambda _line: None)
     assert "other bytes arrived" in report["steps"][-1]["error"]
+
+
+def test_a_grid_behind_a_pair_that_says_another_sum_fails_the_probe(
+    target: HostTarget, sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    leave = DevicePage.leave
+    monkeypatch.setattr(
+        DevicePage, "leave", lambda page, call, through, keys: leave(page, call, through, (keys[0], keys[1] ^ 1)),
+    )
+    report = probe.probe(target, sandbox, lambda _line: None)
+    assert "said other sums" in report["steps"][-1]["error"]
 
 
 def test_a_step_that_hangs_is_named_and_ends_the_process() -> None:
