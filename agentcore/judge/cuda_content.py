@@ -49,11 +49,11 @@ class BatchContent:
         self._landings = [] if copier is None else [
             pinned((self._largest,)) for _ in range((slots + 2 * EARLY_LOOKS) * len(self.outputs))
         ]
-        self._copies = {
-            p.name: torch.empty((2 * WHOLE_LOOKS, p.nbytes), dtype=torch.uint8, device=device)
-            for p in self.outputs if p.nbytes > LOOK_BYTES
+        self._large = [p for p in self.outputs if p.nbytes > LOOK_BYTES]
+        self._copies = {  # a row for each slot of the pairs that are kept
+            p.name: torch.empty((2 * WHOLE_LOOKS, p.nbytes), dtype=torch.uint8, device=device) for p in self._large
         }
-        self._kept: list[int] = []
+        self._kept: list[int] = []  # slots, in the order of the rows
         self._landed = 0
         self._looks: dict[int, list[tuple[Parameter, int, torch.Tensor]]] = {}
         self._early: list[tuple[Parameter, int, torch.Tensor]] = []
@@ -101,16 +101,19 @@ class BatchContent:
 
     def publish_held(self, slots: Iterable[int]) -> None:
         """The same while a grid holds the GPU, for inputs whose drawing was waited for."""
-        copies = [
+        self._copy([
             (self.buffers.data(p, slot), self._private[p.name][slot]) for slot in slots for p in self.inputs
-        ]
+        ])
+
+    def _copy(self, copies: Sequence[tuple[torch.Tensor, torch.Tensor]]) -> None:
+        """Begin to copy on the device, (to, from) each, which takes a turn of the judge's."""
         if self._copier is not None:
             self._copier.copy(copies)
             return
         for to, source in copies:
             to.copy_(source)
 
-    # -- between two pairs of calls: copies to the host alone --------------------------------------------------------
+    # -- around a pair's calls, while a grid holds the GPU: copies alone -----------------------------------------------
 
     def look(self, slot: int) -> None:
         """Fetch a random piece of a call's outputs at once."""
@@ -122,18 +125,12 @@ class BatchContent:
         """Begin to copy all of some calls' outputs, while a grid holds the GPU. Not those that looks see all of: False
         where there are no others.
         """
-        outputs = [p for p in self.outputs if p.name in self._copies]
-        copies = [
-            (self._copies[p.name][len(self._kept) + number], self.buffers.data(p, slot))
-            for number, slot in enumerate(slots) for p in outputs
-        ]
+        self._copy([
+            (self._copies[p.name][row], self.buffers.data(p, slot))
+            for row, slot in enumerate(slots, len(self._kept)) for p in self._large
+        ])
         self._kept += slots
-        if self._copier is not None:
-            self._copier.copy(copies)
-        else:
-            for to, source in copies:
-                to.copy_(source)
-        return bool(copies)
+        return bool(self._large)
 
     def look_untouched(self, slot: int) -> None:
         """Fetch a random piece of the outputs of a call that has not begun; see :meth:`check_untouched`."""
@@ -214,8 +211,7 @@ class BatchContent:
         """What was fetched, or kept, right after a pair's calls must be what stands there now."""
         looks = [(slot, *look) for slot, found in self._looks.items() for look in found]
         looks += [
-            (slot, p, 0, self._copies[p.name][row]) for row, slot in enumerate(self._kept) for p in self.outputs
-            if p.name in self._copies
+            (slot, p, 0, self._copies[p.name][row]) for row, slot in enumerate(self._kept) for p in self._large
         ]
         if not looks:
             return

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import itertools
 import secrets
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import numpy as np
 import pytest
 import torch
 
 from agentcore.judge import cuda_content
-from agentcore.judge.cuda_content import BatchContent
+from agentcore.judge.cuda_content import EARLY_LOOKS, BatchContent
+from agentcore.judge.cuda_copies import Copier
 from agentcore.judge.device_page import proof_positions
 from agentcore.judge.host_buffers import HostBuffers
 from agentcore.judge.layout import GUARD_BYTES, Layout, as_bits
@@ -176,6 +180,22 @@ def test_of_outputs_too_large_for_a_look_all_is_kept(
             as_bits(content.results(slot)[name])[index] ^= 1
         content.check_looks()
         assert failed(content) == ({CheckName.COMPLETE_ON_TIME} if changed else set())
+
+
+def test_a_batch_lands_where_memory_was_pinned_before_it(content: BatchContent) -> None:
+    """To pin more while a grid holds the GPU might wait for that."""
+    copier = SimpleNamespace(fetch=lambda host, source: host.copy_(source), wait=lambda: None)
+    content = BatchContent(content.buffers, content.verifier, Measurement(), cast(Copier, copier))
+    before = [host.data_ptr() for host in content._landings]
+    for _ in range(2):
+        content.poison(range(SLOTS))
+        for slot in range(2 * EARLY_LOOKS):
+            content.look_untouched(slot)
+        for slot in range(SLOTS):
+            content.look(slot)
+        used = [host.data_ptr() for _p, _begin, host in [*content._early, *itertools.chain(*content._looks.values())]]
+        assert len(set(used)) == len(used) == len(before)
+        assert [host.data_ptr() for host in content._landings] == before
 
 
 def proofs(content: BatchContent, slots: list[int]) -> dict[int, tuple[int, bytes]]:
