@@ -22,6 +22,7 @@ from agentcore.judge.result import EvaluationResult
 from agentcore.vocabulary import HardwareName, Language
 
 START_TIMEOUT_S = 120.0
+EPITAPH_S = 2.0
 
 _KEPT = frozenset({
     "PATH", "HOME", "USER", "LOGNAME", "LANG", "LANGUAGE", "TZ", "TMPDIR", "LD_LIBRARY_PATH", "VIRTUAL_ENV",
@@ -206,6 +207,10 @@ class JudgeService:
         return answer
 
     def _epitaph(self) -> str:
-        code = self._process.poll() if self._process else None
+        """How it ended. Its pipe closes a moment before it can be asked for its status."""
+        code = None
+        if self._process is not None:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                code = self._process.wait(EPITAPH_S)
         where = f"; its log is {self.log_path}" if self.log_path else ""
         return f"the judge process ended (status {code}) before it answered{where}"

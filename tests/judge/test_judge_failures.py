@@ -45,7 +45,9 @@ HANG = "if (x) for (;;) usleep(1000);"
 def test_a_judge_that_is_killed_frees_the_device(yard: Yard) -> None:
     """As a judge is whose device falls off the bus."""
     hang = yard.kernel(HANG)
-    with while_judging(yard, lambda pid: os.kill(pid, signal.SIGKILL)) as seen, pytest.raises(JudgeDied):
+    with while_judging(yard, lambda pid: os.kill(pid, signal.SIGKILL)) as seen, pytest.raises(
+        JudgeDied, match=r"ended \(status -9\)"
+    ):
         yard.judge(hang, call_timeout_s=60)
     assert len(seen) > 2 and wait_until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in seen))
     yard.is_unharmed()
