@@ -54,8 +54,8 @@ def nothing(request: HttpRequest) -> dict[str, Any]:
 def health(request: HttpRequest) -> dict[str, Any]:
     """The portal answers and its database too; how much work waits on each hardware."""
     waiting: dict[str, dict[str, int]] = {}
-    open_states = (Evaluation.State.QUEUED, Evaluation.State.RUNNING)
-    for hardware, state in Evaluation.objects.filter(state__in=open_states).order_by().values_list("hardware", "state"):
+    pending = Evaluation.objects.filter(state__in=Evaluation.PENDING).order_by()
+    for hardware, state in pending.values_list("hardware", "state"):
         counts = waiting.setdefault(hardware, {"queued": 0, "running": 0})
         counts[state] += 1
     return {"status": "ok", "harness_version": HARNESS_VERSION, "evaluations": waiting}

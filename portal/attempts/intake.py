@@ -140,7 +140,7 @@ def find_duplicate(
     finished = same.filter(state=Evaluation.State.DONE, harness_version=HARNESS_VERSION).exclude(
         verdict=Verdict.INFRA_ERROR.value
     )
-    waiting = same.filter(state__in=[Evaluation.State.QUEUED, Evaluation.State.RUNNING])
+    waiting = same.filter(state__in=Evaluation.PENDING)
     if attempt.campaign is None or attempt.campaign.state != Campaign.State.PAUSED:
         waiting = waiting.exclude(Evaluation.held_back())  # who knows for how long
     newest = finished.order_by("-finished_at", "-id").values_list("verdict", flat=True).first()

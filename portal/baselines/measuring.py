@@ -30,7 +30,6 @@ from portal.evaluations.models import Evaluation
 from portal.problems.models import Problem
 
 BASELINE_AGENT = "baseline"
-_WAITING = (Evaluation.State.QUEUED, Evaluation.State.RUNNING)
 _SETTLED = (Evaluation.State.DONE, Evaluation.State.DUPLICATE)
 
 
@@ -97,7 +96,7 @@ def _measure_one(
         return Step(problem, kind, hardware, done, why, evaluation)
 
     mine = attempt.evaluations.filter(hardware=hardware.value, kind=Evaluation.Kind.MEASURE)
-    waiting = mine.filter(state__in=_WAITING).order_by("id").first()
+    waiting = mine.filter(state__in=Evaluation.PENDING).order_by("id").first()
     if waiting is not None:
         if waiting.queued_at >= started:  # by its indexing, just now
             return step(Done.QUEUED, "never measured", waiting)

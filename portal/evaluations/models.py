@@ -29,6 +29,9 @@ class Evaluation(models.Model):
         DUPLICATE = "duplicate", "duplicate of an earlier one"
         CANCELLED = "cancelled", "cancelled"
 
+    PENDING = (State.QUEUED, State.RUNNING)
+    """The states of what is still to be judged."""
+
     class Priority(models.IntegerChoices):
         AGENT = 10, "agent"
         BASELINE = 20, "baseline"

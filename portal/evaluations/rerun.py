@@ -13,8 +13,6 @@ from portal.evaluations.models import Evaluation
 from portal.events.models import log as log_event
 from portal.problems.models import Problem
 
-_WAITING = (Evaluation.State.QUEUED, Evaluation.State.RUNNING)
-
 
 def rerun_evaluation(evaluation: Evaluation, user) -> Evaluation:
     """Queue the attempt again, for the same on the same hardware; returns the row already waiting if there is one."""
@@ -42,9 +40,8 @@ def _rerun(
     attempt: Attempt, hardware: str, user, reason: str, kind: str = Evaluation.Kind.MEASURE
 ) -> Evaluation:
     with transaction.atomic():
-        waiting = (
-            attempt.evaluations.filter(hardware=hardware, kind=kind, state__in=_WAITING).order_by("id").first()
-        )
+        pending = attempt.evaluations.filter(hardware=hardware, kind=kind, state__in=Evaluation.PENDING)
+        waiting = pending.order_by("id").first()
         if waiting is not None:
             queue.let_go_on(waiting, user)
             return waiting

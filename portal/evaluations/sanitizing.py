@@ -22,7 +22,6 @@ from portal.text import storable
 
 ACKNOWLEDGED = "sanitizer.acknowledged"
 REASON_LIMIT = 1000
-_PENDING = (Evaluation.State.QUEUED, Evaluation.State.RUNNING)
 
 
 class NotAcknowledged(ValueError):
@@ -95,7 +94,7 @@ def standing(attempt: Attempt, measured: Evaluation) -> Standing:
     )
     # A run that our own fault ended counts only where there is no other.
     run = next((each for each in finished if each.verdict != Verdict.INFRA_ERROR.value), next(iter(finished), None))
-    waiting = runs.filter(state__in=_PENDING).order_by("id").first()
+    waiting = runs.filter(state__in=Evaluation.PENDING).order_by("id").first()
     acknowledgement = run and Event.objects.filter(kind=ACKNOWLEDGED, evaluation=run).order_by("-id").first()
     return Standing(measured.hardware, _tools(measured), run, waiting, acknowledgement or None)
 
@@ -104,7 +103,7 @@ def request(attempt: Attempt, hardware: str, user, reason: str = "sanitizer run"
     """The run that waits for ``attempt`` on ``hardware``, or a new one, ahead of agents' attempts; and whether new."""
     with transaction.atomic():
         waiting = (
-            attempt.evaluations.filter(kind=Evaluation.Kind.SANITIZE, hardware=hardware, state__in=_PENDING)
+            attempt.evaluations.filter(kind=Evaluation.Kind.SANITIZE, hardware=hardware, state__in=Evaluation.PENDING)
             .order_by("id").first()
         )
         if waiting is not None:

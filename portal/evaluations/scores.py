@@ -187,7 +187,7 @@ def campaign_summary(campaign) -> CampaignSummary:
         passed=sum(passed.values()),
         waiting=Evaluation.objects.filter(
             attempt__campaign=campaign, hardware=campaign.hardware,
-            state__in=[Evaluation.State.QUEUED, Evaluation.State.RUNNING],
+            state__in=Evaluation.PENDING,
         ).count(),
         geomean_speedup=figures.geomean_speedup,
         median_sol=figures.median_sol,

@@ -21,7 +21,6 @@ from portal.pages.tables import Column, Table
 from portal.solutions.models import Solution
 
 MOST, SHOWN = 200, 10
-_PENDING = (Evaluation.State.QUEUED, Evaluation.State.RUNNING)
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +141,7 @@ def _proofs(condition: Q, **wanted: Any) -> list[Proof]:
 
 def _proof(row: Any) -> Proof:
     ratio, low, high = (_number(getattr(row, f"found_{key}")) for key in ("ratio", "low", "high"))
-    if row.state in _PENDING:
+    if row.state in Evaluation.PENDING:
         return Proof(row, row.state, None, None, None, "")
     reasons = row.found_reasons if isinstance(row.found_reasons, list) else []
     known = str(row.found_change or "") in {member.value for member in Change}

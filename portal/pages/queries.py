@@ -18,7 +18,6 @@ from portal.evaluations import scores
 from portal.evaluations.models import Evaluation
 
 SETTLED = (Evaluation.State.DONE, Evaluation.State.DUPLICATE)
-PENDING = (Evaluation.State.QUEUED, Evaluation.State.RUNNING)
 _HEAVY_PROBLEM = ("definition", "reference", "brief", "description")
 _TRACK = ("attempt__problem_id", "attempt__language", "hardware")
 
@@ -139,7 +138,7 @@ def tracks_of(problem_id: int) -> list[Track]:
 def pending_counts(evaluations: QuerySet[Evaluation]) -> dict[str, dict[str, int]]:
     """Queue depth by hardware: ``{"cpu": {"queued": 3, "running": 1}}``. One query."""
     rows = (
-        evaluations.filter(state__in=PENDING).order_by()
+        evaluations.filter(state__in=Evaluation.PENDING).order_by()
         .values("hardware", "state").annotate(n=Count("id")).order_by("hardware")
     )
     counts: dict[str, dict[str, int]] = {}

@@ -96,7 +96,7 @@ def work(budget_s: float) -> str:
 def _is_idle(now: datetime) -> bool:
     """Whether no CPU kernel is, was a moment ago or is about to be timed here."""
     busy = Evaluation.objects.filter(
-        Q(state__in=[Evaluation.State.QUEUED, Evaluation.State.RUNNING]) | Q(finished_at__gt=now - _QUIET),
+        Q(state__in=Evaluation.PENDING) | Q(finished_at__gt=now - _QUIET),
         hardware=HardwareName.CPU.value,
     )
     return not busy.exclude(Evaluation.held_back()).exists()

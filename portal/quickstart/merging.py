@@ -113,7 +113,7 @@ def wait_for(evaluation: Evaluation) -> None:
     deadline = time.monotonic() + settings.EVALUATION_DEADLINE_S
     while time.monotonic() < deadline:
         evaluation.refresh_from_db(fields=["state"])
-        if evaluation.state not in (Evaluation.State.QUEUED, Evaluation.State.RUNNING):
+        if evaluation.state not in Evaluation.PENDING:
             return
         time.sleep(POLL_S)
 

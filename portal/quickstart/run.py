@@ -39,7 +39,6 @@ from portal.quickstart.search import Search
 
 POLL_S = 0.5
 STALLED_S = settings.EVALUATION_DEADLINE_S + 60
-_OPEN = (Evaluation.State.QUEUED, Evaluation.State.RUNNING)
 _FINISHED = (Evaluation.State.DONE, Evaluation.State.DUPLICATE)
 
 
@@ -251,7 +250,7 @@ class _Run:
         if not runs:
             return
         deadline = time.monotonic() + STALLED_S
-        left = Evaluation.objects.filter(pk__in=[run.pk for run in runs], state__in=_OPEN)
+        left = Evaluation.objects.filter(pk__in=[run.pk for run in runs], state__in=Evaluation.PENDING)
         while left.exists():
             _require_running(services)
             if time.monotonic() > deadline:

@@ -17,8 +17,6 @@ from portal.problems.models import Problem
 from portal.quickstart import accounts, merging, pace, waiting
 from portal.quickstart.processes import Child
 
-_OPEN = (Evaluation.State.QUEUED, Evaluation.State.RUNNING)
-
 StartTuner = Callable[[str, Problem, int, float | None], Child]
 """Starts the agent of that name on a problem: so many attempts, none later than so many minutes (None: no limit)."""
 
@@ -91,7 +89,7 @@ class Search:
             problem = self._pending.pop(0)
             self.begun.append(problem)
             lane.problem, lane.tuner, lane.has_limit = problem, None, False
-            if any(row.state in _OPEN for row in ensure_baselines(problem, [self.campaign.hardware])):
+            if any(row.state in Evaluation.PENDING for row in ensure_baselines(problem, [self.campaign.hardware])):
                 self._say(f"{problem.name}: its baselines, then its attempts")
             return True
         return False

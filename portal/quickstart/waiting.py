@@ -12,8 +12,6 @@ from portal.campaigns.models import Campaign
 from portal.evaluations.models import Evaluation
 from portal.quickstart import accounts
 
-_OPEN = (Evaluation.State.QUEUED, Evaluation.State.RUNNING)
-
 
 @dataclass(frozen=True, slots=True)
 class HeldUp:
@@ -31,7 +29,7 @@ def own_open(hardware: str) -> QuerySet[Evaluation]:
     """What is still to be judged of the baselines and of the quick start's tuners. What others push is not waited for.
     """
     ours = Q(attempt__kind=Attempt.Kind.BASELINE) | Q(attempt__agent__in=accounts.own_agents())
-    return Evaluation.objects.filter(ours, hardware=hardware, state__in=_OPEN)
+    return Evaluation.objects.filter(ours, hardware=hardware, state__in=Evaluation.PENDING)
 
 
 def held_up(campaign: Campaign) -> HeldUp | None:

@@ -19,8 +19,6 @@ from portal.evaluations.models import Evaluation
 from portal.events.models import log as log_event
 from portal.solutions.models import Solution
 
-_WAITING = (Evaluation.State.QUEUED, Evaluation.State.RUNNING)
-
 
 @dataclass(frozen=True, slots=True)
 class Replacement:
@@ -77,7 +75,7 @@ def replacement(attempt: Attempt, hardware: str) -> Replacement | None:
         asked.filter(state=Evaluation.State.DONE, harness_version=HARNESS_VERSION)
         .exclude(verdict=Verdict.INFRA_ERROR.value).first()
     )
-    waiting = asked.filter(state__in=_WAITING).first()
+    waiting = asked.filter(state__in=Evaluation.PENDING).first()
     comparison, trouble = _read(done) if done else (None, "")
     return Replacement(solution, done, waiting, comparison, trouble)
 

@@ -50,7 +50,7 @@ def shown() -> display.Display:
 
 
 def test_what_other_agents_have_open_is_neither_counted_nor_waited_for(campaign, own, foreign) -> None:
-    for state in (Evaluation.State.QUEUED, Evaluation.State.RUNNING):
+    for state in Evaluation.PENDING:
         opened(foreign, state)
     assert display.take(campaign).waiting == 0
     merged: list[str] = []

@@ -17,7 +17,7 @@ from portal.attempts.models import Attempt
 from portal.evaluations import queue, sanitizing
 from portal.evaluations.models import Evaluation
 from portal.events.models import log as log_event
-from portal.pages import queries, text
+from portal.pages import text
 from portal.pages.access import reviewer_action
 from portal.solutions import publishing, replacing
 from portal.solutions.models import Review
@@ -141,7 +141,7 @@ def attempt_acknowledge(request: HttpRequest, commit: str) -> HttpResponse:
 
 
 def _rerun(request: HttpRequest, attempt: Attempt, hardware: str, reason: str) -> HttpResponse:
-    wanted = attempt.evaluations.filter(hardware=hardware, kind=Evaluation.Kind.MEASURE, state__in=queries.PENDING)
+    wanted = attempt.evaluations.filter(hardware=hardware, kind=Evaluation.Kind.MEASURE, state__in=Evaluation.PENDING)
     if (waiting := wanted.order_by("id").first()) is not None:
         if queue.let_go_on(waiting, request.user):
             messages.success(request, f"Evaluation {waiting.pk} no longer waits for its paused campaign.")

@@ -65,7 +65,7 @@ def device_list(request: HttpRequest) -> HttpResponse:
                numeric=True),
         Column("selftest_at", "self-test at (UTC)", lambda d: tested(d) and tested(d).started_at, css="nowrap"),
     ], devices, empty="No device has reported a result yet.")
-    pending = queries.lightly(Evaluation.objects.filter(state__in=queries.PENDING)).order_by(
+    pending = queries.lightly(Evaluation.objects.filter(state__in=Evaluation.PENDING)).order_by(
         "-state", "-priority", "queued_at", "id"
     )
     listed = list(pending.select_related("attempt__campaign")[:WAITING_SHOWN])

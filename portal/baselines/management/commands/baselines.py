@@ -20,7 +20,6 @@ from portal.problems.models import Problem
 
 POLL_S = 1.0
 WHY_CHARACTERS = 300
-_OPEN = (Evaluation.State.QUEUED, Evaluation.State.RUNNING)
 
 
 class Command(BaseCommand):
@@ -119,7 +118,8 @@ class Command(BaseCommand):
         }
         deadline = time.monotonic() + 60 * minutes
         while left:
-            for row in Evaluation.objects.filter(pk__in=left).exclude(state__in=_OPEN).order_by("finished_at"):
+            ended = Evaluation.objects.filter(pk__in=left).exclude(state__in=Evaluation.PENDING)
+            for row in ended.order_by("finished_at"):
                 step = left.pop(row.pk)
                 took = f" after {(row.finished_at - row.queued_at).total_seconds():.0f} s" if row.finished_at else ""
                 said = f"{row.latency_geomean_us:.4g} µs" if row.latency_geomean_us else _one_line(row.message)
