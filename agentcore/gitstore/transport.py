@@ -66,8 +66,7 @@ class Push:
 def advertise(path: Path, service: Service, protocol: str = "", push: Push | None = None) -> Iterator[bytes]:
     """What ``GET info/refs`` answers. For a push only the agent's own branches and main are advertised."""
     if not (service is Service.FETCH and protocol.startswith("version=2")):
-        banner = f"# service={service}\n".encode()
-        yield b"%04x%s0000" % (len(banner) + 4, banner)
+        yield _packet(f"# service={service}\n".encode()) + b"0000"
     hidden = _hidden_refs(_own_prefixes(path, push.agent)) if push else []
     yield from _Exchange(path, service, ["--advertise-refs"], protocol, push, hidden).run(iter(()))
 
@@ -250,7 +249,11 @@ def _packet_bytes(data: bytes) -> int:
 
 def _for_terminal(text: str) -> bytes:
     """A packet that git shows to the user (side-band 2), as it does what a hook writes to stderr."""
-    data = b"\2" + text.encode()
+    return _packet(b"\2" + text.encode())
+
+
+def _packet(data: bytes) -> bytes:
+    """One of git's packets, its length in front."""
     return b"%04x%s" % (len(data) + 4, data)
 
 

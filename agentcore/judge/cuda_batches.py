@@ -30,6 +30,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from agentcore.judge.cuda_content import EARLY_LOOKS, WHOLE_LOOKS, BatchContent
 from agentcore.judge.device_page import DevicePage, Marks
+from agentcore.judge.measurement import drawn
 from agentcore.judge.runner.pages import CALLS_ENQUEUED
 from agentcore.judge.session import RunnerFailure
 from agentcore.vocabulary import CheckName
@@ -113,11 +114,6 @@ def pairs(calls: int) -> list[range]:
     return [range(first, first + CALLS_ENQUEUED) for first in range(0, calls, CALLS_ENQUEUED)]
 
 
-def drawn(pairs: int, looks: int) -> set[int]:
-    """The numbers of the pairs that are looked at."""
-    return set(random.sample(range(pairs), min(looks, pairs)))
-
-
 def new_token() -> int:
     """What the marks of a batch show. Never the same twice: grids that hold the GPU tell their launches apart by it."""
     return secrets.randbits(62) | 1
@@ -147,7 +143,7 @@ class Batch:
         content.poison(order)
         runner.target.flush()  # and waits: nothing of ours is left to do while the runner's grids hold the GPU
         times, all_seen = BatchTimes(), list[Seen]()
-        early, whole = (drawn(size // 2, looks) for looks in (EARLY_LOOKS, WHOLE_LOOKS))
+        early, whole = (drawn(looks, size // 2) for looks in (EARLY_LOOKS, WHOLE_LOOKS))
         for number, pair in enumerate(pairs(size)):
             slots = [order[call] for call in pair]
             self._enqueue(pair, token)

@@ -90,7 +90,12 @@ calls have inputs of their own. It is looked for because elsewhere it would gain
 
 def draw_repeated(workloads: int) -> set[int]:
     """Which of so many workloads are given inputs again."""
-    return set(secrets.SystemRandom().sample(range(workloads), min(REPEATED_WORKLOADS, workloads)))
+    return drawn(REPEATED_WORKLOADS, workloads)
+
+
+def drawn(count: int, of: int) -> set[int]:
+    """Numbers below ``of``, drawn at random: ``count`` of them, or all where there are no more."""
+    return set(secrets.SystemRandom().sample(range(of), min(count, of)))
 
 
 class Verifier:

@@ -231,14 +231,10 @@ class DeviceTarget:
         driver, functions, stream, kind = self.driver, self.functions, self.stream, request["kind"]
         gate, begin, end = (functions[name] for name in ("ky_gate", "ky_begin", "ky_end"))
         self.token.value, first = request["token"], int(request["first"])
-        admit, _alive = packed(
-            c_void_p(self.page_device + 8 * pages.DEVICE_ADMITTED), c_ulonglong(first + 1),
-            c_void_p(self.page_device + pages.SEED_OFFSET), c_void_p(self.seeds),
-        )
         status = 0
         gc.disable()  # a collection in between would be time that nobody measures
         with self._streams():
-            driver.launch(gate, 1, 1, stream, admit)
+            self._enqueue_gate(pages.DEVICE_ADMITTED, first + 1)
             for index, (slot, flush) in enumerate(zip(request["slots"], request["flush"], strict=True), first):
                 while index >= len(self.launches):
                     self.launches.append(_CallLaunches(self, len(self.launches)))
@@ -261,6 +257,14 @@ class DeviceTarget:
         gc.enable()
         return {"op": "enqueued", "status": status}
 
+    def _enqueue_gate(self, word: int, opens_at: int) -> None:
+        """A gate that no call belongs to: nothing behind it runs before that word of the page is so large."""
+        parameters, _alive = packed(
+            c_void_p(self.page_device + 8 * word), c_ulonglong(opens_at),
+            c_void_p(self.page_device + pages.SEED_OFFSET), c_void_p(self.seeds),
+        )
+        self.driver.launch(self.functions["ky_gate"], 1, 1, self.stream, parameters)
+
     def do_idle(self, request: dict[str, Any], descriptors: list[int]) -> dict[str, Any]:
         """Wait until everything of this context is finished; a device error surfaces here."""
         self._synchronize()
@@ -278,11 +282,7 @@ class DeviceTarget:
         with self._streams():
             for first in range(0, len(calls), together):
                 if request["gated"]:
-                    pointers, _alive = packed(
-                        c_void_p(self.page_device + 8 * pages.DEVICE_GATE), c_ulonglong(first + 1),
-                        c_void_p(self.page_device + pages.SEED_OFFSET), c_void_p(self.seeds),
-                    )
-                    self.driver.launch(self.functions["ky_gate"], 1, 1, self.stream, pointers)
+                    self._enqueue_gate(pages.DEVICE_GATE, first + 1)
                 for slot, (begin, end) in calls[first : first + together]:
                     self.driver.launch(
                         self.functions["ky_flush"], self.clear_grid, BLOCK, self.stream, self.flush_parameters
