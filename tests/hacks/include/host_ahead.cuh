@@ -26,7 +26,7 @@ constexpr int RING = 1024;           // entries, one for each counted call
 constexpr int BLANK = 0, FIRST = 1;  // entries: never filled, for the first call
 constexpr int ASKED = 5;             // a word of the page; the gate is the first
 constexpr int MOST_ADDERS = 6, CORES_FOR_OTHERS = 3;
-using early::NOTHING;
+using early::make_pinned, early::NOTHING, early::pause;
 
 struct Job {
     const float* x;
@@ -50,28 +50,14 @@ struct Shared {
 };
 inline Shared shared;
 
-inline void pause() {
-#if defined(__x86_64__)
-    __builtin_ia32_pause();
-#else
-    std::this_thread::yield();
-#endif
-}
-
 inline unsigned word_at(const void* at) { return *static_cast<const volatile unsigned*>(at); }
 
 // NaN where not every word of the row is there yet, or where its last one is what it was before.
 inline float add_up(const float* row, int64_t cols, const unsigned* old) {
-    constexpr int WIDE = 32;
     const unsigned last = word_at(row + cols - 1), before = word_at(old);
     if (last == NOTHING || before == NOTHING || last == before) return NAN;
     std::atomic_thread_fence(std::memory_order_acquire);
-    float sums[WIDE] = {};
-    for (int64_t c = 0; c < cols; c += WIDE)
-        for (int k = 0; k < WIDE; ++k) sums[k] += row[c + k];
-    float sum = 0;
-    for (const float part : sums) sum += part;
-    return sum;
+    return early::add_up(row, cols);
 }
 
 // A thread that adds up rows as they come in, for as long as the call they are for is served.
@@ -151,23 +137,6 @@ inline void serve() {
     s.awake = false;
 }
 
-template <typename Word>
-bool make_pinned(Word*& made, size_t count) {
-    void* held = nullptr;
-    if (cudaHostAlloc(&held, count * sizeof(Word), cudaHostAllocDefault) != cudaSuccess) return false;
-    std::memset(held, 0xFF, count * sizeof(Word));
-    made = static_cast<Word*>(held);
-    return true;
-}
-
-template <typename Word>
-bool make_on_device(Word*& made, size_t count) {
-    void* held = nullptr;
-    if (cudaMalloc(&held, count * sizeof(Word)) != cudaSuccess) return false;
-    made = static_cast<Word*>(held);
-    return cudaMemsetAsync(held, 0xFF, count * sizeof(Word), shared.up) == cudaSuccess;
-}
-
 // Fetches the last words of the rows that a call will have other inputs in. By them a row is told that is not new.
 inline bool remember(const float* x, int entry) {
     const Shared& s = shared;
@@ -186,7 +155,8 @@ inline bool start(const float* x, int64_t cols, int ahead) {
     if (!s.page || cols % 32 || cudaStreamCreateWithFlags(&s.down, cudaStreamNonBlocking) != cudaSuccess ||
         cudaStreamCreateWithFlags(&s.up, cudaStreamNonBlocking) != cudaSuccess ||
         !make_pinned(s.landing, ahead * cols) || !make_pinned(s.old, entries) || !make_pinned(s.staged, entries) ||
-        !make_pinned(s.fetched, entries) || !make_on_device(s.answers, entries) || !make_on_device(s.used, entries))
+        !make_pinned(s.fetched, entries) || !early::make_on_device(s.answers, entries, s.up) ||
+        !early::make_on_device(s.used, entries, s.up))
         return false;
     const bool copied =
         remember(x, BLANK) &&

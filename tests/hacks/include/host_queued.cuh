@@ -5,28 +5,25 @@
 // in memory. Who does that, and how it gets to run, is each case's own.
 #pragma once
 
-#include <dlfcn.h>
-
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <cstdio>
-#include <cstring>
 
 #include "batches.cuh"
+#include "driver.cuh"
 #include "early.cuh"
 
 namespace queued {
 
 using Word = unsigned long long;
-using Operation = int (*)(cudaStream_t, Word address, Word value, unsigned flags);
 
 constexpr int RING = 1024;           // entries, one for each counted call
 constexpr int BLANK = 0, FIRST = 1;  // entries: never filled, for the first call
 constexpr int ASKED = 5;             // a word of the page
 constexpr int COPIED = 0, ADDED = 8;  // words of our own: entries whose rows, and whose sums, are on the host
 constexpr int HELPERS = 4;
-constexpr unsigned AT_LEAST = 0, PLAIN = 0;
+using early::add_up, early::make_pinned, early::pause;
 
 // `answers` and `used` are on the device, the others pinned; all bits set where nothing was written, but in `words`.
 struct Shared {
@@ -37,31 +34,13 @@ struct Shared {
     unsigned *used = nullptr, *fetched = nullptr;  // [RING][rows], 1 where the timed call found a sum, and a copy
     Word* words = nullptr;
     cudaStream_t down = nullptr, up = nullptr;
-    Operation wait = nullptr, write = nullptr;
+    WordOperation wait = nullptr, write = nullptr;
     int posted = FIRST;           // one more than the last entry
     std::atomic<Word> taken{0};   // the entry whose rows are being added up, and how many of them were taken
     std::atomic<int> done[RING];  // rows added up of each
     std::atomic<bool> leave{false};
 };
 inline Shared shared;
-
-inline void pause() {
-#if defined(__x86_64__)
-    __builtin_ia32_pause();
-#elif defined(__aarch64__)
-    asm volatile("yield");
-#endif
-}
-
-inline float add_up(const float* row, int64_t cols) {
-    constexpr int WIDE = 32;
-    float sums[WIDE] = {};
-    for (int64_t c = 0; c < cols; c += WIDE)
-        for (int k = 0; k < WIDE; ++k) sums[k] += row[c + k];
-    float sum = 0;
-    for (const float part : sums) sum += part;
-    return sum;
-}
 
 // What a helper does: if there are rows of an entry other than `last`, adds up some of them. It calls nothing, so that
 // whatever shares the memory can do it.
@@ -86,23 +65,6 @@ inline void help(Word& last) {
     last = number;
 }
 
-template <typename T>
-bool make_pinned(T*& made, size_t count, int fill) {
-    void* held = nullptr;
-    if (cudaHostAlloc(&held, count * sizeof(T), cudaHostAllocMapped) != cudaSuccess) return false;
-    std::memset(held, fill, count * sizeof(T));
-    made = static_cast<T*>(held);
-    return true;
-}
-
-template <typename T>
-bool make_on_device(T*& made, size_t count) {
-    void* held = nullptr;
-    if (cudaMalloc(&held, count * sizeof(T)) != cudaSuccess) return false;
-    made = static_cast<T*>(held);
-    return cudaMemsetAsync(held, 0xFF, count * sizeof(T), shared.up) == cudaSuccess;
-}
-
 inline Word address(const volatile void* of) { return reinterpret_cast<Word>(of); }
 
 // Enqueues the way of a call's rows to the host, once the word at `asked` is `value`, and that of their sums back.
@@ -124,16 +86,14 @@ inline bool enqueue(const float* x, int entry, const volatile void* asked, Word 
 inline bool start(const float* x, int64_t rows, int64_t cols) {
     Shared& s = shared;
     const size_t entries = static_cast<size_t>(RING) * rows;
-    void* const driver = dlopen("libcuda.so.1", RTLD_NOW);
-    if (!driver || cols % 32) return false;
+    if (cols % 32) return false;
     s.rows = static_cast<int>(rows), s.cols = cols;
-    s.wait = reinterpret_cast<Operation>(dlsym(driver, "cuStreamWaitValue64_v2"));
-    s.write = reinterpret_cast<Operation>(dlsym(driver, "cuStreamWriteValue64_v2"));
+    s.wait = stream_wait(), s.write = stream_write();
     return s.wait && s.write && cudaStreamCreateWithFlags(&s.down, cudaStreamNonBlocking) == cudaSuccess &&
            cudaStreamCreateWithFlags(&s.up, cudaStreamNonBlocking) == cudaSuccess &&
-           make_pinned(s.landing, rows * cols, 0xFF) && make_pinned(s.staged, entries, 0xFF) &&
-           make_pinned(s.fetched, entries, 0xFF) && make_pinned(s.words, 16, 0) &&
-           make_on_device(s.answers, entries) && make_on_device(s.used, entries) &&
+           make_pinned(s.landing, rows * cols) && make_pinned(s.staged, entries) &&
+           make_pinned(s.fetched, entries) && make_pinned(s.words, 16, 0) &&
+           early::make_on_device(s.answers, entries, s.up) && early::make_on_device(s.used, entries, s.up) &&
            enqueue(x, BLANK, s.words + ADDED, 0) && cudaStreamSynchronize(s.down) == cudaSuccess &&
            cudaStreamSynchronize(s.up) == cudaSuccess;
 }

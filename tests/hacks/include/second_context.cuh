@@ -5,7 +5,6 @@
 #pragma once
 
 #include <cuda.h>
-#include <dlfcn.h>
 
 #include <atomic>
 #include <chrono>
@@ -14,6 +13,7 @@
 #include <thread>
 
 #include "batches.cuh"
+#include "driver.cuh"
 #include "early.cuh"
 #include "rowsum.cuh"
 
@@ -23,12 +23,6 @@ constexpr int ROWS = 512, AHEAD = ROWS * 3 / 5, RING = 1024;
 constexpr int ADMITTED = 3;  // a word of the page
 constexpr int BLANK = 0, TRIED = 1, FIRST = 2;  // entries of the ring: never filled, for the trial, for the first call
 using early::NOTHING;
-
-template <typename Function>
-Function driver(const char* name) {
-    static void* const library = dlopen("libcuda.so.1", RTLD_NOW);
-    return library ? reinterpret_cast<Function>(dlsym(library, name)) : nullptr;
-}
 
 // In device memory; all bits set where nothing was written. `used`: 1 where the timed call found the sum.
 struct Answers {
