@@ -36,6 +36,10 @@ class SlotBuffers:
             [self._memory[name].descriptor for name in names],
         )
 
+    def nbytes(self) -> int:
+        """What its memory takes."""
+        return sum(memory.size for memory in self._memory.values())
+
     def raw(self, p: Parameter) -> torch.Tensor:
         """A parameter's whole buffer, all slots and guards, as bytes."""
         return self._raw[p.name]

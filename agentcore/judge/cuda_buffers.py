@@ -13,6 +13,7 @@ import torch
 from cuda.bindings import driver as cu
 
 from agentcore.judge.buffers import SlotBuffers
+from agentcore.judge.kept_memory import KeptMemory
 from agentcore.judge.layout import Layout
 
 _FD = cu.CUmemAllocationHandleType.CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR
@@ -70,19 +71,35 @@ class SharedAllocation:
 
 
 class CudaBuffers(SlotBuffers):
-    """A workload's tensors in device memory. Close only after everything that looks at them has finished."""
+    """A workload's tensors in device memory. Close, or release, only after everything that looks at them has finished.
+    """
 
-    def __init__(self, layout: Layout) -> None:
+    def __init__(self, layout: Layout, kept: KeptMemory[SharedAllocation] | None = None) -> None:
+        """In memory of ``kept`` where there is such, all zeros as new memory is."""
         super().__init__(layout)
+        self._kept = kept
+        self._pieces: dict[str, SharedAllocation] = {}
+        take = SharedAllocation if kept is None else kept.take
         try:
             for p in layout.parameters:
                 if p.is_tensor:
-                    memory = SharedAllocation(p.stride * layout.slots)
-                    self._memory[p.name] = memory
+                    memory = take(p.stride * layout.slots)
+                    self._memory[p.name] = self._pieces[p.name] = memory
                     self._raw[p.name] = memory.tensor()
         except BaseException:
             self.close()
             raise
+
+    def release(self) -> None:
+        """Instead of closing: leave the memory for others, once no runner has it mapped any more."""
+        assert self._kept is not None
+        for raw in self._raw.values():
+            raw.zero_()
+        torch.cuda.synchronize()
+        asked = {p.name: p.stride * self.layout.slots for p in self.layout.parameters}
+        self._raw.clear()
+        self._memory.clear()
+        self._kept.keep([(asked[name], memory) for name, memory in self._pieces.items()])
 
     def close(self) -> None:
         torch.cuda.synchronize()

@@ -21,7 +21,8 @@ from agentcore.problems.tensors import Value
 from agentcore.vocabulary import CheckName
 
 PROOF_OUTPUTS = 8
-LOOK_BYTES = 1 << 20
+LOOK_BYTES, EARLY_LOOK_BYTES = 1 << 20, 1 << 16
+"""How much of an output is fetched behind a call, and before it: what is there too early is rows, if not all of it."""
 EARLY_LOOKS, WHOLE_LOOKS = 3, 2
 """In how many pairs of a batch outputs are looked at before the calls, and in how many all of them are kept behind."""
 
@@ -117,7 +118,7 @@ class BatchContent:
 
     def look(self, slot: int) -> None:
         """Fetch a random piece of a call's outputs at once."""
-        self._looks[slot] = [(p, *self._fetch(p, slot)) for p in self.outputs]
+        self._looks[slot] = [(p, *self._fetch(p, slot, LOOK_BYTES)) for p in self.outputs]
         if self._copier is not None:
             self._copier.wait()
 
@@ -134,11 +135,11 @@ class BatchContent:
 
     def look_untouched(self, slot: int) -> None:
         """Fetch a random piece of the outputs of a call that has not begun; see :meth:`check_untouched`."""
-        self._early += [(p, *self._fetch(p, slot)) for p in self.judged]
+        self._early += [(p, *self._fetch(p, slot, EARLY_LOOK_BYTES)) for p in self.judged]
 
-    def _fetch(self, p: Parameter, slot: int) -> tuple[int, torch.Tensor]:
+    def _fetch(self, p: Parameter, slot: int, nbytes: int) -> tuple[int, torch.Tensor]:
         """(first byte, content) of a random piece of an output, whole elements; there after the next wait."""
-        size = min(p.nbytes, LOOK_BYTES)
+        size = min(p.nbytes, nbytes)
         begin = self.verifier.draw_seed() % (p.nbytes - size + 1) // p.dtype.itemsize * p.dtype.itemsize
         piece = self.buffers.data(p, slot)[begin : begin + size]
         if self._copier is None:

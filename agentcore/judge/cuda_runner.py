@@ -87,10 +87,14 @@ class CudaRunner:
             raise
 
     def close(self) -> None:
-        if not self.session.close():
+        is_gone = self.session.close()
+        if not is_gone:
             self.target.retire_page()
         for buffers in self._kept:
-            buffers.close()
+            if is_gone:
+                buffers.release()
+            else:
+                buffers.close()
         self._kept = []
 
     def __enter__(self) -> CudaRunner:
@@ -165,12 +169,13 @@ class CudaRunner:
         return FirstCall(returned, buffers.inputs_equal(0, inputs))
 
     def _share(self, verifier: Verifier, *, writable_inputs: bool) -> CudaBuffers:
-        while self._kept:
-            self._kept.pop().close()
+        # Not for this runner to have again (kept_memory), and for the next as far as there is room.
+        while sum(buffers.nbytes() for buffers in self._kept) > self.target.kept.limit_bytes:
+            self._kept.pop(0).close()
         problem, workload = verifier.factory.problem, verifier.workload
         one = Layout.of(problem, workload, verifier.scalars(), 1)
         slots = max(MIN_SLOTS, min(MAX_SLOTS, SLOT_BUDGET_BYTES // max(1, one.bytes_per_slot()))) // 2 * 2
-        buffers = CudaBuffers(Layout(one.parameters, slots))
+        buffers = CudaBuffers(Layout(one.parameters, slots), self.target.kept)
         self._kept.append(buffers)
         self.session.share(buffers, writable_inputs=writable_inputs, timeout_s=60)
         return buffers

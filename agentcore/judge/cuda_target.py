@@ -30,12 +30,13 @@ from agentcore.judge.cuda_batches import (
     open_pair,
     pairs,
 )
-from agentcore.judge.cuda_buffers import CudaBuffers
+from agentcore.judge.cuda_buffers import CudaBuffers, SharedAllocation
 from agentcore.judge.cuda_copies import Copier, StillCopying
 from agentcore.judge.cuda_region import FlushRegion
 from agentcore.judge.device_lock import device_lease
 from agentcore.judge.device_page import DevicePage
 from agentcore.judge.gaps import DRIFT_US, Expected
+from agentcore.judge.kept_memory import KeptMemory
 from agentcore.judge.layout import Layout, Parameter
 from agentcore.judge.measurement import Effort
 from agentcore.judge.result import EnvironmentStamp
@@ -51,6 +52,8 @@ CALIBRATION_CALLS, CALIBRATION_BATCHES, CALIBRATION_S = 16, 4, 10.0
 CANARY_TRIES, CANARY_USUAL = 5, 1.25
 CANARY_WAIT_CYCLES = 2_000_000
 COPY_TRIES = 50
+KEPT_SHARE = 0.125
+"""How much of the device's memory a judge keeps between runners, and how much a runner's past workloads may hold."""
 PREPARE_S = 120.0
 TOUCHED_BYTES = (1 << 16, 1 << 20, 1 << 23, 1 << 25, 1 << 27)
 
@@ -110,6 +113,8 @@ class CudaTarget:
             self.region = FlushRegion(self.gate, 2 * self.l2_bytes)
             torch.cuda.synchronize()
         self.copier = Copier(self.region.driver, self.region.copying)
+        whole_bytes = torch.cuda.get_device_properties(0).total_memory
+        self.kept = KeptMemory(SharedAllocation, int(KEPT_SHARE * whole_bytes))
         self._calibrations: dict[str, Calibration] = {}
         self._page: DevicePage | None = None
         self._best_canary_us = float("inf")

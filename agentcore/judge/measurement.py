@@ -27,19 +27,19 @@ class Effort:
 
     On GPUs ``batches`` are verified call by call; more, verified by sample, follow until half the interval is within
     ``precision`` of the latency or within ``resolution_us``, or ``device_budget_s`` is spent: ``long_budget_s`` for
-    calls of ``long_us`` and more. Five evaluations of such are to lie within 1 %, for which some need a hundred calls;
-    of shorter ones runs differ by more than their calls do.
+    calls of ``long_us`` and more. Five evaluations of such are to lie within 1 %, for which most need some fifty calls;
+    of shorter ones runners differ by more than their calls do (noise.py).
     """
 
     min_calls: int = 12
     max_calls: int = 40
     budget_s: float = 0.4
     device_budget_s: float = 0.12
-    long_budget_s: float = 0.25
+    long_budget_s: float = 0.3
     long_us: float = 20.0
     batches: int = 2
-    precision: float = 0.007
-    resolution_us: float = 0.15
+    precision: float = 0.005
+    resolution_us: float = 0.2
     call_timeout_s: float = 10.0
     first_call_timeout_s: float = 60.0
     memory_bytes: int = field(default_factory=half_of_host_bytes)

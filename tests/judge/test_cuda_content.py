@@ -246,6 +246,6 @@ def test_a_piece_of_an_output_holds_whole_elements_and_lies_inside(
     batch(content)
     y = content.outputs[0]
     for _ in range(20):
-        begin, host = content._fetch(y, 2)
+        begin, host = content._fetch(y, 2, cuda_content.LOOK_BYTES)
         assert begin % 4 == 0 and len(host) == size // 4 * 4 and begin + len(host) <= y.nbytes
         assert torch.equal(host, content.buffers.data(y, 2)[begin : begin + len(host)])

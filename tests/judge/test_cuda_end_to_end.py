@@ -17,7 +17,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -30,6 +30,7 @@ from agentcore.judge.cuda_runner import CudaRunner
 from agentcore.judge.cuda_target import GATE_SOURCE, Calibration, CudaTarget
 from agentcore.judge.device_page import DevicePage
 from agentcore.judge.host_buffers import HostBuffers, SharedMemory
+from agentcore.judge.layout import Layout
 from agentcore.judge.measurement import Effort, Measurement, Verifier, draw_repeated
 from agentcore.judge.session import RunnerFailure, RunnerSession
 from agentcore.problems import load_problem
@@ -137,6 +138,23 @@ class Region:
         return [keyed_sum(self.content, key) for key in keys]
 
 
+class KeptBuffers(HostBuffers):
+    """In the place of CudaBuffers: what became of each, in order."""
+
+    fates: ClassVar[list[tuple[str, int]]] = []
+
+    def __init__(self, layout: Layout, _kept: object = None) -> None:
+        super().__init__(layout)
+
+    def release(self) -> None:
+        self.fates.append(("released", self.nbytes()))
+        super().close()
+
+    def close(self) -> None:
+        self.fates.append(("closed", self.nbytes()))
+        super().close()
+
+
 class HostTarget(CudaTarget):
     """The GPU target on host memory: everything that asks torch or the driver for a device is left out."""
 
@@ -148,6 +166,7 @@ class HostTarget(CudaTarget):
         self.region = cast(Any, Region())
         self._calibrations, self._page = CALIBRATED, None
         self.telemetry = cast(Any, SimpleNamespace(start=lambda: None))
+        self.kept = cast(Any, SimpleNamespace(limit_bytes=1 << 30))
 
     def flush(self) -> None:
         self.finish_writing()
@@ -179,13 +198,16 @@ class Yard:
 
     def measure(self, *, before: str = "", launched: str = "") -> Measurement:
         """What the judge finds out about a kernel with a meddling host function or launch."""
+        with self.runner(before=before, launched=launched) as runner:
+            return runner.measure(self.verifier)
+
+    def runner(self, *, before: str = "", launched: str = "") -> CudaRunner:
         artifact = self.root / "kernel.so"
         artifact.write_bytes(compiled(KERNEL.replace("BEFORE;", before).replace("LAUNCHED;", launched)))
         chosen = Effort(
             batches=1, device_budget_s=0.0, long_budget_s=0.0, precision=1.0, call_timeout_s=20
         )
-        with cast(CudaRunner, self.target.start(self.sandbox, Language.CUDA, artifact, chosen)) as runner:
-            return runner.measure(self.verifier)
+        return cast(CudaRunner, self.target.start(self.sandbox, Language.CUDA, artifact, chosen))
 
 
 @contextlib.contextmanager
@@ -204,7 +226,8 @@ def yard(
     monkeypatch.setattr(cuda_batches, "stopped", not_stopped)
     monkeypatch.setattr(cuda_runner, "PATIENCE_S", 20.0)
     for module in (cuda_target, cuda_runner):
-        monkeypatch.setattr(module, "CudaBuffers", HostBuffers)
+        monkeypatch.setattr(module, "CudaBuffers", KeptBuffers)
+    KeptBuffers.fates.clear()
     monkeypatch.setattr(cuda_target, "TOUCHED_BYTES", (1 << 12,))
     monkeypatch.setattr(cuda_target, "CALIBRATION_BATCHES", 1)
     monkeypatch.setattr(cuda_target, "CALIBRATION_CALLS", 4)
@@ -249,6 +272,32 @@ def test_inputs_are_given_again_in_workloads_drawn_for_that(yard: Yard, monkeypa
     fresh = next(c for c in measurement.findings.checks() if c.name is CheckName.FRESH_EVERY_CALL)
     assert fresh.status is CheckStatus.SKIP and "other workloads" in fresh.message
     assert not failing(measurement) and len(batches) == 1
+
+
+def test_memory_of_a_workload_is_for_later_runners_only(yard: Yard) -> None:
+    with yard.runner() as runner:
+        KeptBuffers.fates.clear()  # of the calibration
+        for _ in range(3):
+            runner._share(yard.verifier, writable_inputs=False)
+        one = runner._kept[-1].nbytes()
+        assert not KeptBuffers.fates
+        yard.target.kept.limit_bytes = 2 * one
+        runner._share(yard.verifier, writable_inputs=False)
+        assert KeptBuffers.fates == [("closed", one)]  # the first, which this runner may still have mapped
+        KeptBuffers.fates.clear()
+    assert KeptBuffers.fates == [("released", one)] * 3
+
+
+def test_memory_of_a_runner_that_could_not_be_killed_is_nobody_elses(
+    yard: Yard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runner = yard.runner()
+    runner._share(yard.verifier, writable_inputs=False)
+    KeptBuffers.fates.clear()
+    close = runner.session.close
+    monkeypatch.setattr(runner.session, "close", lambda: close() and False)
+    runner.close()
+    assert [fate for fate, _ in KeptBuffers.fates] == ["closed"]
 
 
 @pytest.mark.parametrize("n", [0, 1])
