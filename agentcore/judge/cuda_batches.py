@@ -11,7 +11,8 @@ looked at what the calls have written: nothing of their work has a place behind 
 
 Pairs are enqueued one by one, each when the one before is over. Behind others in the queue some of a pair's commands
 would still be on their way when its calls run: on an H200 every fourth launch would wait 0.9 µs, and which ones would
-depend on how many came before.
+depend on how many came before. The grid of ``clear`` is let on the device before all of its pair is enqueued behind it:
+with it begins the runner's time slice, at whose end the judge gets its turn.
 
 A call's latency is the time between its two marks on the judge's clock, less what empty marks cost. Only the first call
 of a pair counts. What it hides before its begin mark or behind its end mark, or moves into the second call or behind
@@ -146,8 +147,8 @@ class Batch:
         early, whole = (drawn(looks, size // 2) for looks in (EARLY_LOOKS, WHOLE_LOOKS))
         for number, pair in enumerate(pairs(size)):
             slots = [order[call] for call in pair]
-            self._enqueue(pair, token)
             runner.page.admit(pair.stop)
+            self._enqueue(pair, token)
             seen = self._open(pair, token, self._steps(slots, early=number in early, whole=number in whole))
             if seen.ran_while_stopped:
                 content.measurement.findings.fail(

@@ -13,7 +13,7 @@ import torch
 from cuda.bindings import driver as cu
 
 from agentcore.judge.buffers import SlotBuffers
-from agentcore.judge.kept_memory import KeptMemory
+from agentcore.judge.kept_memory import KeptMemory, Label
 from agentcore.judge.layout import Layout
 
 _FD = cu.CUmemAllocationHandleType.CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR
@@ -74,17 +74,19 @@ class CudaBuffers(SlotBuffers):
     """A workload's tensors in device memory. Close, or release, only after everything that looks at them has finished.
     """
 
-    def __init__(self, layout: Layout, kept: KeptMemory[SharedAllocation] | None = None) -> None:
-        """In memory of ``kept`` where there is such, all zeros as new memory is."""
+    def __init__(
+        self, layout: Layout, kept: KeptMemory[SharedAllocation] | None = None, label: Label = ()
+    ) -> None:
+        """In what ``kept`` has for ``label``, all zeros as new memory is; else in new memory."""
         super().__init__(layout)
         self._kept = kept
-        self._pieces: dict[str, SharedAllocation] = {}
-        take = SharedAllocation if kept is None else kept.take
+        self._pieces: dict[Label, SharedAllocation] = {}
         try:
             for p in layout.parameters:
                 if p.is_tensor:
-                    memory = take(p.stride * layout.slots)
-                    self._memory[p.name] = self._pieces[p.name] = memory
+                    nbytes, of_buffer = p.stride * layout.slots, (*label, p.name)
+                    memory = SharedAllocation(nbytes) if kept is None else kept.take(of_buffer, nbytes)
+                    self._memory[p.name] = self._pieces[of_buffer] = memory
                     self._raw[p.name] = memory.tensor()
         except BaseException:
             self.close()
@@ -96,10 +98,9 @@ class CudaBuffers(SlotBuffers):
         for raw in self._raw.values():
             raw.zero_()
         torch.cuda.synchronize()
-        asked = {p.name: p.stride * self.layout.slots for p in self.layout.parameters}
         self._raw.clear()
         self._memory.clear()
-        self._kept.keep([(asked[name], memory) for name, memory in self._pieces.items()])
+        self._kept.keep(self._pieces)
 
     def close(self) -> None:
         torch.cuda.synchronize()

@@ -175,7 +175,7 @@ class CudaRunner:
         problem, workload = verifier.factory.problem, verifier.workload
         one = Layout.of(problem, workload, verifier.scalars(), 1)
         slots = max(MIN_SLOTS, min(MAX_SLOTS, SLOT_BUDGET_BYTES // max(1, one.bytes_per_slot()))) // 2 * 2
-        buffers = CudaBuffers(Layout(one.parameters, slots), self.target.kept)
+        buffers = CudaBuffers(Layout(one.parameters, slots), self.target.kept, (problem.digest, workload.uuid))
         self._kept.append(buffers)
         self.session.share(buffers, writable_inputs=writable_inputs, timeout_s=60)
         return buffers

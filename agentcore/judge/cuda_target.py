@@ -307,8 +307,8 @@ def _marks(
             target.flush()
             all_seen = []
             for pair in pairs(CALIBRATION_CALLS):
-                session.request(enqueue_request(pair, pair.start, kind, token), "enqueued", timeout_s=30)
                 page.admit(pair.stop)
+                session.request(enqueue_request(pair, pair.start, kind, token), "enqueued", timeout_s=30)
                 seen = _opened(target, session, page, pair, token, partial(publish, pair))
                 all_seen.append(seen)
             session.request({"op": "idle"}, "idle", timeout_s=30)

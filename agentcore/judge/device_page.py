@@ -44,8 +44,8 @@ class DevicePage:
         self._mapping[:] = bytes(pages.DEVICE_PAGE_BYTES)
 
     def admit(self, through: int) -> None:
-        """Let the stream come as far as the grid that holds the GPU before the last pair of ``through`` calls; once
-        that is enqueued.
+        """Let the stream come as far as the grid that holds the GPU before the last pair of ``through``
+        calls.
         """
         self._words[pages.DEVICE_ADMITTED] = through
 

@@ -120,6 +120,20 @@ def test_outputs_are_looked_at_before_the_calls_and_kept_while_the_grid_behind_t
     assert sorted(seen) == [("early", True, True)] * 2 * EARLY_LOOKS + [("keep", True, True)] * WHOLE_LOOKS
 
 
+def test_a_pair_is_admitted_before_it_is_enqueued(bench: BenchWithoutGpu) -> None:
+    """With its grid begins the runner's time slice, at whose end the judge has its turn: that much sooner."""
+    admitted: list[int] = []
+    post = bench.session.post
+
+    def posted(request: dict[str, Any]) -> None:
+        admitted.append(bench.page._words[pages.DEVICE_ADMITTED])
+        post(request)
+
+    bench.session.post = posted
+    run(bench, list(range(SLOTS)))
+    assert admitted == [2, 4, 6, 8]
+
+
 def test_how_long_a_grid_takes_to_come_back_from_a_turn_is_not_the_candidates(
     bench: BenchWithoutGpu, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -143,7 +143,7 @@ class KeptBuffers(HostBuffers):
 
     fates: ClassVar[list[tuple[str, int]]] = []
 
-    def __init__(self, layout: Layout, _kept: object = None) -> None:
+    def __init__(self, layout: Layout, *_kept: object) -> None:
         super().__init__(layout)
 
     def release(self) -> None:

@@ -8,6 +8,8 @@ import pytest
 
 from agentcore.judge.kept_memory import KeptMemory
 
+X, Y, Z = ("workload", "x"), ("workload", "y"), ("workload", "z")
+
 
 @dataclass(eq=False)
 class Piece:
@@ -23,27 +25,35 @@ def kept(limit_bytes: int = 100) -> KeptMemory[Piece]:
     return KeptMemory(Piece, limit_bytes)
 
 
-def test_pieces_of_one_size_come_again_in_the_order_they_were_given_in() -> None:
+def test_a_buffer_has_the_memory_it_had_and_no_others_of_its_size() -> None:
     memory = kept()
-    first, second, other = Piece(10), Piece(10), Piece(20)
-    memory.keep([(9, first), (20, other), (9, second)])
-    assert [memory.take(9), memory.take(20), memory.take(9)] == [first, other, second]
-    assert memory.take(9) not in (first, second)
+    x, y = Piece(10), Piece(10)
+    memory.keep({X: x, Y: y})
+    assert memory.take(Z, 10) not in (x, y)
+    assert memory.take(Y, 9) is y and memory.take(X, 10) is x
+    assert memory.take(X, 10) is not x  # somebody has it
 
 
-def test_another_size_is_another_piece() -> None:
-    memory = kept()
-    memory.keep([(9, Piece(10))])
-    assert memory.take(8).size == 8
+def test_what_has_become_too_small_is_freed() -> None:
+    memory, small = kept(), Piece(10)
+    memory.keep({X: small})
+    assert memory.take(X, 11).size == 11 and small.closed == [10]
+
+
+def test_two_of_a_name_are_not_both_kept() -> None:
+    memory, first, second = kept(), Piece(10), Piece(10)
+    memory.keep({X: first})
+    memory.keep({X: second})
+    assert first.closed == [10] and memory.take(X, 10) is second
 
 
 def test_no_more_is_kept_than_the_limit_and_what_was_kept_first_goes() -> None:
     memory = kept(25)
-    first, second, third = Piece(10), Piece(10), Piece(10)
-    memory.keep([(10, first), (10, second)])
-    memory.keep([(10, third)])
-    assert first.closed == [10] and not second.closed and not third.closed
-    assert [memory.take(10), memory.take(10)] == [second, third]
+    x, y, z = Piece(10), Piece(10), Piece(10)
+    memory.keep({X: x, Y: y})
+    memory.keep({Z: z})
+    assert x.closed == [10] and not y.closed and not z.closed
+    assert (memory.take(Y, 10), memory.take(Z, 10)) == (y, z)
 
 
 def test_where_the_device_has_no_more_everything_kept_is_freed_first() -> None:
@@ -55,8 +65,8 @@ def test_where_the_device_has_no_more_everything_kept_is_freed_first() -> None:
         return Piece(nbytes)
 
     memory = KeptMemory(allocate, 100)
-    memory.keep([(10, old)])
-    assert memory.take(50).size == 50 and old.closed == [10]
+    memory.keep({X: old})
+    assert memory.take(Y, 50).size == 50 and old.closed == [10]
 
 
 def test_a_device_without_memory_for_one_says_so() -> None:
@@ -64,4 +74,4 @@ def test_a_device_without_memory_for_one_says_so() -> None:
         raise RuntimeError("out of memory")
 
     with pytest.raises(RuntimeError, match="out of memory"):
-        KeptMemory(allocate, 100).take(50)
+        KeptMemory(allocate, 100).take(X, 50)

@@ -28,8 +28,8 @@ REPLY_ARMED = 3
 HOST_PAGE_BYTES = 4096
 
 # device page (pinned, mapped into the GPU), as 64-bit words: the gate, that is how many calls may begin; for kernels
-# that are called one at a time, slot and sequence; how many calls are enqueued, so that the stream may come to the grid
-# before the last pair of them; how many calls' inputs are there; in the word behind that, which grid is asked whether
+# that are called one at a time, slot and sequence; how many calls are admitted: the stream may come to the grid before
+# the last pair of them; how many calls' inputs are there; in the word behind that, which grid is asked whether
 # it is back on the device; and how many calls' outputs have been looked at (nothing is in the word behind that)
 DEVICE_GATE = 0
 DEVICE_SLOT = 1

@@ -34,9 +34,9 @@ struct Place {
     bool gated;
 };
 
-// While a pair is enqueued, both the page's gate and the word that admits pairs hold how many calls of the batch are
-// over. They differ after a claim, and so in the warm-ups of the next workload, and are beyond every call where the
-// judge gave gated calls up.
+// While a pair is enqueued, the page's gate holds how many calls of the batch are over, and the word that admits pairs
+// two more. Not so after a claim, and in the warm-ups of the next workload; and where the judge gave gated calls up they
+// are beyond every call.
 inline Place place_in_batch(const DevicePage& page) {
     constexpr int GATE = 0, ADMITTED = 3;
     constexpr unsigned long long NONE = ~0ull;
@@ -45,7 +45,7 @@ inline Place place_in_batch(const DevicePage& page) {
     static int calls = 0;
     const unsigned long long over = page.host ? page.host[GATE] : NONE;
     // The first two calls of a runner warm it up.
-    if (++calls <= 2 || over >= PAGE_CALLS || over % 2 || page.host[ADMITTED] != over || claiming()) {
+    if (++calls <= 2 || over >= PAGE_CALLS || over % 2 || page.host[ADMITTED] != over + 2 || claiming()) {
         last = NONE;
         return {0, false};
     }
