@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import gc
 import mmap
 import os
+from collections.abc import Iterator
 from ctypes import c_ulonglong, c_void_p
 from pathlib import Path
 from typing import Any
@@ -65,6 +67,16 @@ class _CallLaunches:
         """The end mark's parameters for the call's slot; the driver copies them at the launch."""
         self._end[0] = ctypes.addressof(outputs)
         return self._end
+
+
+@contextlib.contextmanager
+def _no_collections() -> Iterator[None]:
+    """No garbage is collected meanwhile; it is again afterwards, whatever is raised."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
 
 
 class DeviceTarget:
@@ -200,8 +212,6 @@ class DeviceTarget:
     def _streams(self) -> Any:
         """The stream Python candidates see as current is the gated one."""
         if not self.is_python:
-            import contextlib
-
             return contextlib.nullcontext()
         import torch
 
@@ -232,8 +242,7 @@ class DeviceTarget:
         gate, begin, end = (functions[name] for name in ("ky_gate", "ky_begin", "ky_end"))
         self.token.value, first = request["token"], int(request["first"])
         status = 0
-        gc.disable()  # a collection in between would be time that nobody measures
-        with self._streams():
+        with self._streams(), _no_collections():  # one in between would be time that nobody measures
             self._enqueue_gate(pages.DEVICE_ADMITTED, first + 1)
             for index, (slot, flush) in enumerate(zip(request["slots"], request["flush"], strict=True), first):
                 while index >= len(self.launches):
@@ -254,7 +263,6 @@ class DeviceTarget:
                 if not flush:
                     driver.launch(begin, 1, 1, stream, launches.over)
                     driver.launch(functions["ky_stay"], self.clear_grid, BLOCK, stream, launches.stay)
-        gc.enable()
         return {"op": "enqueued", "status": status}
 
     def _enqueue_gate(self, word: int, opens_at: int) -> None:
@@ -283,14 +291,17 @@ class DeviceTarget:
             for first in range(0, len(calls), together):
                 if request["gated"]:
                     self._enqueue_gate(pages.DEVICE_GATE, first + 1)
-                for slot, (begin, end) in calls[first : first + together]:
-                    self.driver.launch(
-                        self.functions["ky_flush"], self.clear_grid, BLOCK, self.stream, self.flush_parameters
-                    )
-                    self.driver.call("cuEventRecord", begin, c_void_p(self.stream))
-                    self.calls[slot]()
-                    self.driver.call("cuEventRecord", end, c_void_p(self.stream))
-                self.words[pages.DEVICE_GATE] = first + 1
+                try:
+                    for slot, (begin, end) in calls[first : first + together]:
+                        self.driver.launch(
+                            self.functions["ky_flush"], self.clear_grid, BLOCK, self.stream, self.flush_parameters
+                        )
+                        self.driver.call("cuEventRecord", begin, c_void_p(self.stream))
+                        if status := self.calls[slot]():
+                            raise RuntimeError(f"kernel_launch returned {status}")
+                        self.driver.call("cuEventRecord", end, c_void_p(self.stream))
+                finally:  # whatever a call raises: nothing behind a closed gate would ever end
+                    self.words[pages.DEVICE_GATE] = first + 1
                 self._synchronize()
         return {"op": "claim", "latencies_us": [self.driver.elapsed_us(*pair) for pair in events]}
 
