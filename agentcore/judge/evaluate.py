@@ -49,7 +49,8 @@ class Runner(Protocol):
 
     def measure(self, verifier: Verifier) -> Measurement: ...
     def first_call(self, verifier: Verifier, *, writable_inputs: bool) -> FirstCall: ...
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """End it and everything it started, once or more often."""
     def __enter__(self) -> Runner: ...
     def __exit__(self, *_: object) -> None: ...
 
@@ -201,9 +202,9 @@ class _Evaluation:
             self._blame(self.findings, failure, loading=True)
             return
         self.findings.record(CheckName.LOADS, True)
-        runner.session.remember_processes()
-        self.rules = LibraryRules(request.runs_as, artifact, runner.session.mapped_before)
         with runner:
+            runner.session.remember_processes()
+            self.rules = LibraryRules(request.runs_as, artifact, runner.session.mapped_before)
             try:
                 if self._libraries_allowed(runner):
                     self._measure_workloads(sandbox, artifact, runner)
@@ -230,20 +231,25 @@ class _Evaluation:
                 # From here on the candidate knows held-out shapes, and could print them.
                 self.runner_log, self.heldout_shown = runner.session.log(), True
             self.request.progress(f"measuring {label}")
+            crashed = False
             with phase(self.seconds, "measure"):
                 verifier = Verifier(problem, factory, workload, repeats=number in repeated)
                 try:
                     measurement = runner.measure(verifier)
                 except RunnerFailure as failure:
-                    measurement = Measurement()
+                    measurement, crashed = Measurement(), failure.kind in ("died", "error")
                     self._blame(measurement.findings, failure, loading=False)
-                    if failure.kind in ("died", "error"):
-                        self._explain_crash(sandbox, artifact, verifier, measurement.findings)
             if measurement.findings.failed and runner.session.left_unasked():
                 measurement.findings.fail(
                     CheckName.CHANNEL_INTACT, "the runner answered and then left, which nobody had asked it to"
                 )
             allowed = self._libraries_allowed(runner)
+            if crashed:
+                # Nothing is asked of this runner any more, and on a GPU two at a time would share one page.
+                runner.close()
+                if not runner.session.left_behind:
+                    with phase(self.seconds, "measure"):
+                        self._explain_crash(sandbox, artifact, verifier, measurement.findings)
             if allowed and not self.workloads and not measurement.findings.failed:
                 allowed = self._kernels_allowed(runner)
             self.canary_us += measurement.canary_us

@@ -34,8 +34,10 @@ class SharedMemory:
             raise
 
     def close(self) -> None:
-        """Give up the descriptor; the mapping lives as long as a tensor looks at it."""
-        os.close(self.descriptor)
+        """Give up the descriptor, once; the mapping lives as long as a tensor looks at it."""
+        if self.descriptor >= 0:
+            os.close(self.descriptor)
+            self.descriptor = -1
 
 
 class HostBuffers(SlotBuffers):

@@ -53,6 +53,7 @@ class RunnerSession:
         self._known: set[int] = set()
         self.left_behind = False
         """Whether something of it could not be killed when it was closed."""
+        self._printed = ""
         self.mapped_before: frozenset[str] = frozenset()
         """The files the runner had mapped just before it was asked to load the candidate: ours, every one."""
         self._sock, theirs = channel.pair()
@@ -181,7 +182,9 @@ class RunnerSession:
         self.process.thaw()
 
     def log(self) -> str:
-        """What the candidate printed: bounded (head and tail), undecodable bytes replaced."""
+        """What the candidate printed: bounded (head and tail), undecodable bytes replaced. Known after the end too."""
+        if self._log.closed:
+            return self._printed
         size = os.fstat(self._log.fileno()).st_size
         data = os.pread(self._log.fileno(), LOG_BYTES, 0)
         if size > 2 * LOG_BYTES:
@@ -194,6 +197,7 @@ class RunnerSession:
         """Kill the runner's whole tree. False if something of it is still there, which takes a device that hangs."""
         gone = self.process.kill_tree()
         self.left_behind = not gone
+        self._printed = self.log()
         self._sock.close()
         self._log.close()
         return gone

@@ -459,13 +459,3 @@ def test_the_cases_that_patch_the_runner_still_fit_it(
         "status": 0, "begun": begun, "ended": [True] * 6, "over": [True] * 3, "region_bytes": 1 << 16, "warmed": [],
         "asked": [True] * 2, "cleared": [True] * 6, "summed": [True] * 12, "told": False, "finished": 0, **changed,
     }
-
-
-def test_a_call_that_raises_leaves_no_gate_of_the_runner_closed_and_its_garbage_is_collected(fake_libcuda: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, str(FAKE / "raising.py"), str(GATE_SOURCE.parent / "runner")],
-        env={**os.environ, "LD_LIBRARY_PATH": str(fake_libcuda)}, capture_output=True, text=True, timeout=60,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout) == {"raised": ["out of its launch"] * 2, "collects": True}
