@@ -218,7 +218,7 @@ class Batch:
 
     def _open(self, pair: range, token: int, steps: PairSteps) -> Seen:
         runner = self.runner
-        timeout_s = runner.effort.call_timeout_s
+        timeout_s = len(pair) * runner.effort.call_timeout_s
         try:
             seen = open_pair(
                 runner.target, runner.session, runner.page, pair, token, steps,

@@ -8,6 +8,7 @@ are handled many at a time. While the runner's grids hold the GPU nothing is don
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import reduce
 
 import numpy as np
 import torch
@@ -15,7 +16,7 @@ import torch
 from agentcore.judge.buffers import SlotBuffers
 from agentcore.judge.cuda_copies import Copier, pinned
 from agentcore.judge.device_page import proof_positions
-from agentcore.judge.layout import GUARD_BYTES, Parameter, as_bits, detects_poison, leftover, poison_for
+from agentcore.judge.layout import GUARD_BYTES, Layout, Parameter, as_bits, detects_poison, leftover, poison_for
 from agentcore.judge.measurement import Measurement, Verifier
 from agentcore.problems.tensors import Value
 from agentcore.vocabulary import CheckName
@@ -25,6 +26,9 @@ LOOK_BYTES, EARLY_LOOK_BYTES = 1 << 20, 1 << 16
 """How much of an output is fetched behind a call, and before it: what is there too early is rows, if not all of it."""
 EARLY_LOOKS, WHOLE_LOOKS = 3, 2
 """In how many pairs of a batch outputs are looked at before the calls, and in how many all of them are kept behind."""
+KEPT_SLOTS = 2 * WHOLE_LOOKS
+ROW_BYTES = 16
+"""Rows of copies begin at multiples of this, and are copied and compared in words where buffers allow it."""
 
 
 class BatchContent:
@@ -39,7 +43,7 @@ class BatchContent:
         self.judged = [p for p in self.outputs if detects_poison(p.dtype)]
         self._device = device = verifier.factory.device
         slots = buffers.layout.slots
-        self._private = {p.name: torch.empty((slots, p.nbytes), dtype=torch.uint8, device=device) for p in self.inputs}
+        self._private = {p.name: _rows(slots, p, device) for p in self.inputs}
         self._empty = {
             p.name: torch.empty(p.shape, dtype=p.dtype, device=device) for p in buffers.layout.inputs if not p.nbytes
         }
@@ -50,10 +54,8 @@ class BatchContent:
         self._landings = [] if copier is None else [
             pinned((self._largest,)) for _ in range((slots + 2 * EARLY_LOOKS) * len(self.outputs))
         ]
-        self._large = [p for p in self.outputs if p.nbytes > LOOK_BYTES]
-        self._copies = {  # a row for each slot of the pairs that are kept
-            p.name: torch.empty((2 * WHOLE_LOOKS, p.nbytes), dtype=torch.uint8, device=device) for p in self._large
-        }
+        self._large = _large(self.outputs)
+        self._copies = {p.name: _rows(KEPT_SLOTS, p, device) for p in self._large}
         self._kept: list[int] = []  # slots, in the order of the rows
         self._landed = 0
         self._looks: dict[int, list[tuple[Parameter, int, torch.Tensor]]] = {}
@@ -217,10 +219,10 @@ class BatchContent:
         if not looks:
             return
         changed = torch.stack([
-            (self.buffers.data(p, slot)[begin : begin + len(host)] != host.to(self._device, non_blocking=True)).any()
-            for slot, p, begin, host in looks
+            _differ(self.buffers.data(p, slot)[begin : begin + len(seen)], seen.to(self._device, non_blocking=True))
+            for slot, p, begin, seen in looks
         ]).tolist()
-        for (_slot, p, _begin, _host), late in zip(looks, changed, strict=True):
+        for (_slot, p, _begin, _seen), late in zip(looks, changed, strict=True):
             if late:
                 self.measurement.findings.fail(
                     CheckName.COMPLETE_ON_TIME, f"output {p.name!r} changed after the call's end mark"
@@ -250,10 +252,7 @@ class BatchContent:
         return {p.name: self.buffers.view(p, slot) for p in self.buffers.layout.outputs}
 
     def _differs(self, p: Parameter, span: range) -> torch.Tensor:
-        shared, private = self.buffers.rows(p, span), self._private[p.name][span.start : span.stop]
-        if p.nbytes % 8 == 0:
-            shared, private = shared.view(torch.int64), private.view(torch.int64)
-        return (shared[:, : private.shape[1]] != private).any(dim=1)
+        return _differ(self.buffers.rows(p, span)[:, : p.nbytes], self._private[p.name][span.start : span.stop])
 
     def _guards(self, p: Parameter, span: range) -> torch.Tensor:
         rows, guard = self.buffers.rows(p, span), self._patterns[p.name][1]
@@ -271,6 +270,37 @@ class BatchContent:
             self.measurement.findings.fail(
                 CheckName.OUTPUTS_WRITTEN, f"{left} of {output.numel()} elements of output {p.name!r} never written"
             )
+
+
+def held_bytes(layout: Layout) -> tuple[int, int]:
+    """The device memory of a BatchContent: (bytes for each slot, bytes besides)."""
+    return (
+        sum(_row_bytes(p) for p in layout.inputs), KEPT_SLOTS * sum(_row_bytes(p) for p in _large(layout.outputs))
+    )
+
+
+def _large(outputs: Iterable[Parameter]) -> list[Parameter]:
+    """Those of which a look does not see all."""
+    return [p for p in outputs if p.nbytes > LOOK_BYTES]
+
+
+def _row_bytes(p: Parameter) -> int:
+    return -(-p.nbytes // ROW_BYTES) * ROW_BYTES
+
+
+def _rows(count: int, p: Parameter, device: torch.device | str) -> torch.Tensor:
+    """Memory for copies of a parameter, one a row."""
+    return torch.empty((count, _row_bytes(p)), dtype=torch.uint8, device=device)[:, : p.nbytes]
+
+
+def _differ(here: torch.Tensor, there: torch.Tensor) -> torch.Tensor:
+    """Whether bytes differ, for each row of two tensors that have some: in 64-bit words as far as these go."""
+    aligned = here.storage_offset() % 8 == there.storage_offset() % 8 == 0
+    end = here.shape[-1] // 8 * 8 if aligned else 0
+    parts = [(here[..., end:], there[..., end:])]
+    if end:
+        parts.append((here[..., :end].view(torch.int64), there[..., :end].view(torch.int64)))
+    return reduce(torch.logical_or, [(a != b).any(dim=-1) for a, b in parts if a.shape[-1]])
 
 
 def _span(slots: Sequence[int]) -> range:

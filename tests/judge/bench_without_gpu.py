@@ -59,6 +59,7 @@ class Device(threading.Thread):
             self._pass(number, 1)
         (seed,) = struct.unpack_from("<Q", mapping, pages.SEED_OFFSET + 8 * number)
         self._mark(number, 0)
+        time.sleep(bench.call_s)
         if not bench.late:
             bench.compute(slot, all_but_last=bool(bench.behind and number % 2))
         proof = bench.proof(slot, seed)
@@ -141,7 +142,7 @@ class BenchWithoutGpu:
     does not read what it says it read before a begin mark; ``stays`` never leaves the GPU after its first pair;
     ``hasty`` goes on before inputs are there; ``hosted`` needs the host in its calls, which does not run while it is
     stopped; ``behind`` leaves the last element of a pair's second call to the time behind the pair; ``sits`` leaves
-    something on the GPU behind a pair.
+    something on the GPU behind a pair. A call takes ``call_s`` more than its work.
     """
 
     def __init__(self, root: Path) -> None:
@@ -152,6 +153,7 @@ class BenchWithoutGpu:
         self.page = DevicePage()
         self.late = self.early = self.lazy = self.stays = self.gone = self.hasty = self.hosted = False
         self.behind = self.sits = False
+        self.call_s = 0.0
         self.is_stopped, self.can_be_stopped = False, True
         self.failure: RunnerFailure | None = None  # what every answer of it is
         self.cpu_ns: Iterator[int] = itertools.repeat(7)

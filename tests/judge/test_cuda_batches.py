@@ -262,6 +262,15 @@ def test_a_call_that_needs_the_host_ends_when_that_runs_again_and_is_no_call_for
     assert bench.lets_everything_go() and not bench.failing()
 
 
+def test_a_pair_may_take_as_long_as_two_calls_and_no_longer(bench: BenchWithoutGpu) -> None:
+    bench.call_s, bench.effort = 0.7, Effort(call_timeout_s=1.0)
+    times, verified = run(bench, [0, 1])
+    assert verified and all(us >= 700_000 for us in times.latencies + times.seconds)
+    bench.effort = Effort(call_timeout_s=0.1)
+    with pytest.raises(RunnerFailure, match=r"did not finish within 0\.2 s"):
+        run(bench, [0, 1])
+
+
 def test_over_two_batches_every_slot_counts_once() -> None:
     order = list(range(SLOTS))
     counted: list[int] = []
@@ -360,7 +369,7 @@ def test_a_device_that_does_not_answer_is_a_timeout(bench: BenchWithoutGpu) -> N
     bench.gone = True
     bench.session.request = lambda *_a, **_k: {}
     bench.content.draw(range(SLOTS))
-    with pytest.raises(RunnerFailure, match=r"did not finish within 0\.2 s"):
+    with pytest.raises(RunnerFailure, match=r"did not finish within 0\.4 s"):
         bench.batch(list(range(SLOTS))).run()
 
 

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import itertools
 import secrets
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 import pytest
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from agentcore.judge import cuda_content
-from agentcore.judge.cuda_content import EARLY_LOOKS, BatchContent
+from agentcore.judge.cuda_content import EARLY_LOOKS, ROW_BYTES, BatchContent, held_bytes
 from agentcore.judge.cuda_copies import Copier
 from agentcore.judge.device_page import proof_positions
+from agentcore.judge.findings import Findings
 from agentcore.judge.host_buffers import HostBuffers
 from agentcore.judge.layout import GUARD_BYTES, Layout, as_bits
 from agentcore.judge.measurement import Measurement, Verifier
@@ -180,6 +183,82 @@ def test_of_outputs_too_large_for_a_look_all_is_kept(
             as_bits(content.results(slot)[name])[index] ^= 1
         content.check_looks()
         assert failed(content) == ({CheckName.COMPLETE_ON_TIME} if changed else set())
+
+
+class Compared(TorchDispatchMode):
+    """How many elements of each type are compared meanwhile."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.elements: Counter[torch.dtype] = Counter()
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func is torch.ops.aten.ne.Tensor:
+            self.elements[args[0].dtype] += args[0].numel()
+        return func(*args, **(kwargs or {}))
+
+
+def odd_bytes(root: Path, n: int) -> BatchContent:
+    """Of a problem whose tensors are ``n`` bytes each."""
+    definition = {
+        **DEFINITION, "inputs": {"x": {"shape": ["n"], "dtype": "uint8"}},
+        "outputs": {"y": {"shape": ["n"], "dtype": "uint8"}}, "reference": "def run(x):\n    return x + 1\n",
+    }
+    problem = load_problem(write_problem(root / f"odd{n}", definition, [workload(axes={"n": n})]))
+    verifier = Verifier(problem, InputFactory(problem, "cpu"), problem.workloads[0])
+    return BatchContent(
+        HostBuffers(Layout.of(problem, problem.workloads[0], verifier.scalars(), SLOTS)), verifier, Measurement()
+    )
+
+
+@pytest.mark.parametrize("n", [1, 7, 8, 1000, 1003])
+def test_bytes_are_compared_in_words_and_the_last_few_are_not_forgotten(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, n: int
+) -> None:
+    monkeypatch.setattr(cuda_content, "LOOK_BYTES", 0)
+    content = odd_bytes(tmp_path, n)
+    for slot, index in ((None, 0), (0, 0), (5, n - 1), (5, n // 2)):
+        done = batch(content)
+        content.keep_outputs([2, 5])
+        content.keep_outputs([0, 4])
+        if slot is not None:
+            content.buffers.data(content.outputs[0], slot)[index] ^= 1
+        with Compared() as compared:
+            content.check_looks()
+            content.check_all(done)
+        assert failed(content) == (set() if slot is None else {CheckName.COMPLETE_ON_TIME})
+        rows = 4 + SLOTS
+        assert (compared.elements[torch.int64], compared.elements[torch.uint8]) == (n // 8 * rows, n % 8 * rows)
+        content.measurement.findings = Findings()
+        for name in ("x", "y"):
+            rows_of = content._private[name] if name == "x" else content._copies[name]
+            assert {row.data_ptr() % ROW_BYTES for row in rows_of} == {rows_of.data_ptr() % ROW_BYTES}
+    content.buffers.close()
+
+
+def test_a_piece_that_begins_between_two_words_is_compared_too(
+    content: BatchContent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cuda_content, "LOOK_BYTES", 64)
+    monkeypatch.setattr(content.verifier, "draw_seed", lambda: 4)
+    batch(content)
+    content.look(2)
+    content.check_looks()
+    assert not failed(content)
+    as_bits(content.results(2)["y"])[16] ^= 1  # the last one seen
+    content.check_looks()
+    assert failed(content) == {CheckName.COMPLETE_ON_TIME}
+
+
+@pytest.mark.parametrize("look_bytes", [64, 1 << 20])
+def test_what_is_held_for_a_batch_is_known_before_it_is_taken(
+    content: BatchContent, monkeypatch: pytest.MonkeyPatch, look_bytes: int
+) -> None:
+    monkeypatch.setattr(cuda_content, "LOOK_BYTES", look_bytes)
+    content = BatchContent(content.buffers, content.verifier, Measurement())
+    each, besides = held_bytes(content.buffers.layout)
+    taken = [sum(t.untyped_storage().nbytes() for t in held.values()) for held in (content._private, content._copies)]
+    assert taken == [SLOTS * each, besides] and (besides > 0) == (look_bytes == 64)
 
 
 def test_a_batch_lands_where_memory_was_pinned_before_it(content: BatchContent) -> None:

@@ -247,6 +247,14 @@ def failing(measurement: Measurement) -> set[CheckName]:
     return {c.name for c in measurement.findings.checks() if c.status is CheckStatus.FAIL} - timed
 
 
+def counted(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The calls of each batch from now on."""
+    batches: list[int] = []
+    run = cuda_batches.Batch.run
+    monkeypatch.setattr(cuda_batches.Batch, "run", lambda batch: batches.append(len(batch.order)) or run(batch))
+    return batches
+
+
 def test_an_honest_kernel_goes_all_the_way_and_every_pass_over_the_region_is_proven(
     yard: Yard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -264,9 +272,7 @@ def test_an_honest_kernel_goes_all_the_way_and_every_pass_over_the_region_is_pro
 def test_inputs_are_given_again_in_workloads_drawn_for_that(yard: Yard, monkeypatch: pytest.MonkeyPatch) -> None:
     assert draw_repeated(2) == {0, 1} and len(draw_repeated(14)) == 3
     assert len({tuple(draw_repeated(14)) for _ in range(20)}) > 1
-    batches: list[int] = []
-    run = cuda_batches.Batch.run
-    monkeypatch.setattr(cuda_batches.Batch, "run", lambda batch: batches.append(len(batch.order)) or run(batch))
+    batches = counted(monkeypatch)
     monkeypatch.setattr(yard.verifier, "repeats", False)
     measurement = yard.measure()
     fresh = next(c for c in measurement.findings.checks() if c.name is CheckName.FRESH_EVERY_CALL)
@@ -312,11 +318,29 @@ def test_nothing_and_next_to_nothing_pass(
 def test_every_gate_opened_at_once_lets_everything_through(yard: Yard, monkeypatch: pytest.MonkeyPatch) -> None:
     """As the watchdog does for a kernel that waits for the device inside its call; it is timed call by call then."""
     monkeypatch.setattr(cuda_batches, "WATCHDOG_S", 1.0)
+    tries = counted(monkeypatch)
     measurement = yard.measure(launched="wait();")
     assert not failing(measurement), [c for c in measurement.findings.checks() if c.status is CheckStatus.FAIL]
-    assert measurement.method == "wall" and len(measurement.samples_us) == 6
+    assert measurement.method == "wall" and len(measurement.samples_us) == 6 and tries == [6, 6]
     steady = next(c for c in measurement.findings.checks() if c.name is CheckName.STEADY_WORK)
     assert steady.status is CheckStatus.SKIP
+
+
+@pytest.mark.parametrize("stall", ["first batch", "second batch", "both"])
+def test_a_device_that_stalls_once_leaves_a_kernel_timed_as_before(
+    yard: Yard, monkeypatch: pytest.MonkeyPatch, stall: str
+) -> None:
+    """After two warm-up calls: in the second pair, or in that of the next batch; in one after another."""
+    monkeypatch.setattr(cuda_runner, "PATIENCE_S", 2.0)
+    tries = counted(monkeypatch)
+    calls = {"first batch": "calls == 5", "second batch": "calls == 11", "both": "calls == 5 || calls == 9"}[stall]
+    measurement = yard.measure(before=f"++calls; if ({calls}) usleep(3000000);")
+    assert not failing(measurement), [c for c in measurement.findings.checks() if c.status is CheckStatus.FAIL]
+    if stall == "both":
+        assert measurement.method == "wall" and tries == [6, 6]
+    else:
+        assert measurement.method == "gated" and len(measurement.samples_us) == 3
+        assert tries == [6] * (4 if stall == "first batch" else 5)  # what stalled, and a batch and two with repeats
 
 
 def test_a_runner_that_reads_less_than_the_region_cannot_give_its_sum(yard: Yard) -> None:

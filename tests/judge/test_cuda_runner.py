@@ -1,0 +1,48 @@
+"""How many slots a workload gets on a GPU, by the device memory that they take of runner and judge."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from agentcore.judge import cuda_runner
+from agentcore.judge.cuda_runner import MAX_SLOTS, MIN_SLOTS, SLOT_BUDGET_BYTES, CudaBuffers, CudaRunner
+from agentcore.judge.layout import Layout
+from agentcore.judge.measurement import Verifier
+from agentcore.problems import load_problem
+from tests.judge.conftest import DOUBLE, workload, write_problem
+
+MIB = 1 << 20
+
+
+def shared(root: Path, monkeypatch: pytest.MonkeyPatch, n: int) -> Layout:
+    """The layout a runner is given for y = 2x of ``n`` floats."""
+    problem = load_problem(write_problem(root / "problem", DOUBLE, [workload(axes={"n": n})]))
+    verifier = SimpleNamespace(
+        factory=SimpleNamespace(problem=problem), workload=problem.workloads[0], scalars=dict
+    )
+    runner = CudaRunner.__new__(CudaRunner)
+    runner._kept, runner.session = [], cast(Any, SimpleNamespace(share=lambda *_a, **_k: None))
+    runner.target = cast(Any, SimpleNamespace(kept=SimpleNamespace(limit_bytes=0)))
+    monkeypatch.setattr(cuda_runner, "CudaBuffers", lambda layout, *_kept: SimpleNamespace(layout=layout))
+    buffers: CudaBuffers = runner._share(cast(Verifier, verifier), writable_inputs=False)
+    return buffers.layout
+
+
+@pytest.mark.parametrize(
+    ("tensor_bytes", "slots"), [
+        (0, MAX_SLOTS), (4, MAX_SLOTS), (78 * MIB, MAX_SLOTS),  # 16 slots of 3 tensors, and 4 outputs kept
+        (84 * MIB, 14), (100 * MIB, 12), (128 * MIB, 8), (300 * MIB, MIN_SLOTS), (1 << 40, MIN_SLOTS),
+    ],
+)
+def test_what_the_judge_keeps_for_itself_counts_against_the_number_of_slots(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tensor_bytes: int, slots: int
+) -> None:
+    layout = shared(tmp_path, monkeypatch, tensor_bytes // 4)
+    assert layout.slots == slots
+    if slots > MIN_SLOTS:
+        kept = 4 * tensor_bytes if tensor_bytes > MIB else 0
+        assert slots * 3 * tensor_bytes + kept <= SLOT_BUDGET_BYTES
