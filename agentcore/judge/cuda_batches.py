@@ -376,7 +376,7 @@ def stopped(session: RunnerSession) -> Iterator[Rest]:
     """Nothing of the runner's runs on the host meanwhile. Raises RunnerFailure where it cannot be stopped."""
     try:
         if not session.freeze():
-            raise RunnerFailure("violation", "the runner's processes could not be stopped")
+            raise session.unstoppable()
         yield Rest(session)
     finally:
         session.thaw()

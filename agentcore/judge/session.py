@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 RUNNER_DIR = Path(__file__).resolve().parent / "runner"
 LOG_BYTES = 16 * 1024
+FREEZE_S = 5.0
 SAY_GOODBYE_S, LEAVE_S = 2.0, 30.0
 """How long a runner may keep running without its channel, and how long its end may take."""
 
@@ -175,8 +176,18 @@ class RunnerSession:
         return self.process.poll() is None
 
     def freeze(self) -> bool:
-        """Stop the whole tree. False where it could not be within seconds, which no honest candidate causes."""
-        return self.process.freeze(5.0)
+        """Stop the whole tree. False where it could not be within seconds; see :meth:`unstoppable`."""
+        return self.process.freeze(FREEZE_S)
+
+    def unstoppable(self) -> RunnerFailure:
+        """What it means that :meth:`freeze` has failed. A driver's call that does not end is no honest candidate's
+        doing, nor that of a process which takes long to end.
+        """
+        if self.process.is_kept_running():
+            return RunnerFailure(
+                "host", f"the kernel or a driver kept the runner's processes from being stopped for {FREEZE_S:g} s"
+            )
+        return RunnerFailure("violation", "the runner's processes could not be stopped")
 
     def thaw(self) -> None:
         self.process.thaw()
@@ -213,6 +224,8 @@ class RunnerSession:
             return RunnerFailure("host", self.process.memory_message())
         if self.process.exceeded is Exceeded.MEMORY:
             return RunnerFailure("memory", self.process.memory_message())
+        if code is None and self.process.ending():
+            return RunnerFailure("host", f"the end of the runner's processes takes longer than {LEAVE_S:g} s")
         if code is None:
             return RunnerFailure("violation", "the runner closed its channel but is still running")
         if code > 128 or code < 0:

@@ -26,6 +26,7 @@ from agentcore.sandbox.contract import Exceeded
 from agentcore.sandbox.memory import MemoryLimit
 from agentcore.sandbox.tree import GONE, CpuTimes
 
+_LOOK_FOR_S, _TAKES_A_SIGNAL_S = 1.0, 0.01
 _WAIT = {"x86_64": b"61", "aarch64": b"260"}.get(os.uname().machine)
 
 
@@ -314,6 +315,24 @@ class SandboxProcess:
                     return False
                 # A thread that waits for this very core cannot stop before it gets it.
                 time.sleep(1e-6)
+
+    def is_kept_running(self) -> bool:
+        """After ``freeze`` has given up: True if nothing of the program itself runs, only calls that the kernel, or a
+        driver, does not let it leave. False if it runs although it was told to stop.
+        """
+        with self._lock:
+            deadline = time.perf_counter() + _LOOK_FOR_S
+            while time.perf_counter() < deadline:
+                pids = self.host_pids()
+                running = [pid for pid in pids if not tree.is_stopped(pid)]
+                for pid in running:
+                    if pid in self._pidfds or self._adopt(pid):
+                        self._signal(pid, signal.SIGSTOP)
+                time.sleep(_TAKES_A_SIGNAL_S)
+                kept = all(tree.is_stopped(pid) or tree.is_told_to_stop(pid) for pid in running)
+                if kept and self.host_pids() == pids:
+                    return True
+            return False
 
     def cpu_times(self) -> CpuTimes:
         """The CPU time that each thread in the sandbox has used, by the kernel's own account.

@@ -110,6 +110,22 @@ def _in_vfork(pid: int, thread: str) -> bool:
     return call[0] == _CLONE and bool(int(call[1], 16) & _CLONE_VFORK)
 
 
+def is_told_to_stop(pid: int) -> bool:
+    """True if a SIGSTOP lies before the process that none of its threads has taken, or if it is on its way out.
+
+    Whatever runs a program's own code takes it at once: nothing of such a process does. Its threads are stopped, or in
+    a call that the kernel, or a driver, does not let them leave (state D, or busy there).
+    """
+    if is_ending(pid):
+        return True
+    try:
+        status = read_proc(f"/proc/{pid}/status", 8192)
+    except OSError:
+        return True
+    pending = next((int(line.split()[1], 16) for line in status.splitlines() if line.startswith(b"ShdPnd:")), 0)
+    return bool(pending >> (signal.SIGSTOP - 1) & 1)
+
+
 CpuTimes = dict[tuple[int, int], int]
 """By process and thread: the CPU time used, ns."""
 

@@ -155,6 +155,7 @@ class BenchWithoutGpu:
         self.behind = self.sits = False
         self.call_s = 0.0
         self.is_stopped, self.can_be_stopped = False, True
+        self.unstoppable = RunnerFailure("violation", "could not be stopped")
         self.failure: RunnerFailure | None = None  # what every answer of it is
         self.cpu_ns: Iterator[int] = itertools.repeat(7)
         self.skipped: int | None = None
@@ -169,7 +170,7 @@ class BenchWithoutGpu:
         )
         self.session = SimpleNamespace(
             post=self._post, answer=self._answer, request=self._request, pending=lambda: False,
-            ended=lambda: False, freeze=self._freeze, thaw=self._thaw,
+            ended=lambda: False, freeze=self._freeze, thaw=self._thaw, unstoppable=lambda: self.unstoppable,
             process=SimpleNamespace(cpu_times=lambda: {(1, 1): next(self.cpu_ns)}),
         )
 

@@ -166,14 +166,15 @@ def test_a_runner_that_runs_while_it_is_stopped_is_found(bench: BenchWithoutGpu)
     assert "ran while they were stopped" in bench.content.measurement.findings.message()
 
 
-def test_a_runner_that_cannot_be_stopped_is_no_runner_to_time(bench: BenchWithoutGpu) -> None:
-    bench.can_be_stopped = False
+@pytest.mark.parametrize("kind", ["violation", "host"])
+def test_a_runner_that_cannot_be_stopped_is_no_runner_to_time(bench: BenchWithoutGpu, kind: str) -> None:
+    bench.can_be_stopped, bench.unstoppable = False, RunnerFailure(kind, "could not be stopped")
     bench.content.draw(range(SLOTS))
     written: list[Any] = []
     bench.content.publish_held = written.append  # type: ignore[method-assign]
     with pytest.raises(RunnerFailure, match="could not be stopped") as raised:
         bench.batch(list(range(SLOTS))).run()
-    assert raised.value.kind == "violation" and not written and bench.lets_everything_go()
+    assert raised.value is bench.unstoppable and not written and bench.lets_everything_go()
 
 
 def test_what_is_left_on_the_gpu_behind_a_pair_is_found_there(

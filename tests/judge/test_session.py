@@ -12,7 +12,8 @@ import pytest
 import agentcore.judge.session as session_module
 from agentcore.judge.runner import channel
 from agentcore.judge.session import LOG_BYTES, RunnerFailure, RunnerSession
-from agentcore.sandbox import Limits, Sandbox
+from agentcore.sandbox import Limits, Sandbox, SandboxProcess, tree
+from tests.judge.conftest import wait_until
 
 LIMITS = Limits(wall_s=60)
 
@@ -156,6 +157,55 @@ def test_freezing_stops_the_tree_and_thawing_lets_it_go_on(start: Start) -> None
         session.request({"op": "?"}, "count", timeout_s=0.2)
     session.thaw()
     assert session.answer("count", timeout_s=10)["n"] > 0
+
+
+KEPT = """
+import threading
+os.mkfifo("/tmp/nobody-writes")
+def spawn():
+    sock.recv(100)
+    opening = [(os.POSIX_SPAWN_OPEN, 5, "/tmp/nobody-writes", os.O_RDONLY, 0)]
+    os.posix_spawn("/bin/true", ["true"], {}, file_actions=opening)
+threading.Thread(target=spawn).start()
+time.sleep(60)
+"""
+"""A thread of it waits for the child of a vfork, which waits for ever: uninterruptible, as in a driver's call."""
+
+
+def test_a_runner_that_the_kernel_does_not_let_stop_is_no_cheat(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(session_module, "FREEZE_S", 0.3)
+    session = start(KEPT)
+    session.post({"op": "hello"})
+    assert wait_until(lambda: any(" D " in stat.read_text() for pid in session.process.host_pids()
+                                  for stat in Path(f"/proc/{pid}/task").glob("*/stat")))
+    assert session.freeze()
+    session.thaw()
+    monkeypatch.setattr(tree, "_in_vfork", lambda *_: False)  # then it is what keeps a process from being stopped
+    assert not session.freeze()
+    found = session.unstoppable()
+    assert found.kind == "host" and "kept the runner's processes from being stopped" in found.message
+
+
+def test_a_runner_that_runs_although_it_was_told_to_stop_is_one(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """There is no known way: here it is not told."""
+    monkeypatch.setattr(session_module, "FREEZE_S", 0.1)
+    monkeypatch.setattr(SandboxProcess, "_signal", lambda *_: None)
+    session = start("say({'op': 'ready'})\nwhile True: pass")
+    session.answer("ready", timeout_s=10)
+    assert not session.freeze() and session.unstoppable().kind == "violation"
+
+
+def test_an_end_that_takes_very_long_is_no_violation(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("SAY_GOODBYE_S", "LEAVE_S"):
+        monkeypatch.setattr(session_module, name, 0.2)
+    session = start("sock.close(); time.sleep(60)")
+    monkeypatch.setattr(session.process, "ending", lambda: True)
+    found = failure(session)
+    assert found.kind == "host" and "takes longer than" in found.message
 
 
 def test_closing_kills_the_whole_tree(start: Start) -> None:
