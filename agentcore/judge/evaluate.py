@@ -191,6 +191,7 @@ class _Evaluation:
         finally:
             if prepared is not None:
                 prepared.close()  # where nobody took it over
+                self._note_left_behind(prepared)
 
     def _measure(self, sandbox: Sandbox, artifact: Path, prepared: RunnerSession | None = None) -> None:
         request, target = self.request, self.judge.target
@@ -215,7 +216,11 @@ class _Evaluation:
             finally:
                 if not self.heldout_shown:
                     self.runner_log = runner.session.log()
-        if runner.session.left_behind:
+        self._note_left_behind(runner.session)
+
+    def _note_left_behind(self, session: RunnerSession) -> None:
+        """Of a runner that was closed."""
+        if session.left_behind:
             self.findings.fail(
                 CheckName.INFRASTRUCTURE,
                 "processes of the candidate could not be killed: the device hangs and needs somebody to look at it",
@@ -360,8 +365,12 @@ class _Evaluation:
     def _first_call(
         self, sandbox: Sandbox, artifact: Path, verifier: Verifier, *, writable_inputs: bool
     ) -> FirstCall:
-        with self.judge.target.start(sandbox, self.request.runs_as, artifact, self.effort) as runner:
-            return runner.first_call(verifier, writable_inputs=writable_inputs)
+        runner = self.judge.target.start(sandbox, self.request.runs_as, artifact, self.effort)
+        try:
+            with runner:
+                return runner.first_call(verifier, writable_inputs=writable_inputs)
+        finally:
+            self._note_left_behind(runner.session)
 
     def _result(self) -> EvaluationResult:
         request = self.request

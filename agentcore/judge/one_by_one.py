@@ -67,8 +67,9 @@ def _call(runner: CudaRunner, content: BatchContent, slot: int) -> float:
         if runner.session.pending() or runner.session.ended():
             if runner.page.answered(runner.sequence):  # the last call, and its "finished" right behind
                 break
-            runner.session.answer("finished", timeout_s=1)
-            raise RunnerFailure("error", "the kernel failed in a call")
+            if status := runner.session.answer("finished", timeout_s=1).get("status"):
+                raise RunnerFailure("error", f"kernel_launch returned {status}"[:200])
+            raise RunnerFailure("violation", "the runner said that it had finished while a call was waited for")
     elapsed_us = (time.perf_counter_ns() - begun) / 1e3
     content.look(slot)
     return max(0.0, elapsed_us - runner.calibration.copy_us)

@@ -56,3 +56,18 @@ def test_a_runner_that_left_by_itself_is_still_known_to_have_when_it_is_gone(
     result = bench.judge_kernel("_exit(0);")
     assert result.verdict is Verdict.REWARD_HACK and CheckName.CHANNEL_INTACT in failing(result)
     assert alive_at_start == [[], [False]]
+
+
+def test_a_second_runner_that_cannot_be_killed_is_the_hosts_trouble_too(
+    bench: Bench, alive_at_start: list[list[bool]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    close = RunnerSession.close
+
+    def closing(session: RunnerSession) -> bool:
+        close(session)
+        session.left_behind = len(alive_at_start) == 2
+        return not session.left_behind
+
+    monkeypatch.setattr(RunnerSession, "close", closing)
+    result = bench.judge_kernel("raise(SIGSEGV);")
+    assert result.verdict is Verdict.INFRA_ERROR and "could not be killed" in result.message

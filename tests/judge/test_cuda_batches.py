@@ -408,6 +408,19 @@ def test_a_last_answer_with_the_word_that_all_is_finished_right_behind_it_is_no_
     assert asked > 1 and bench.content.measurement.findings.verdict() is Verdict.PASSED
 
 
+@pytest.mark.parametrize(
+    ("status", "kind", "said"), [(7, "error", "kernel_launch returned 7"), (0, "violation", "it had finished while")]
+)
+def test_a_runner_that_ends_before_its_last_call_says_why_or_breaks_the_protocol(
+    bench: BenchWithoutGpu, status: int, kind: str, said: str
+) -> None:
+    bench.gone, bench.session.pending = True, lambda: True
+    bench.session.answer = lambda *_a, **_k: {"op": "finished", "status": status}
+    with pytest.raises(RunnerFailure, match=said) as raised:
+        time_one_by_one(cast(CudaRunner, bench), bench.content)
+    assert raised.value.kind == kind
+
+
 def test_the_clock_of_a_call_by_itself_starts_before_its_inputs_exist(bench: BenchWithoutGpu) -> None:
     publish: Callable[..., None] = bench.content.publish
 
