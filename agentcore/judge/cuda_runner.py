@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 OWN_MARK_BATCHES = 3
 MAX_SLOTS, MIN_SLOTS = 16, 6
-SLOT_BUDGET_BYTES = 4 << 30
+SLOT_BUDGET_BYTES = 8 << 30
 """Device memory for a workload's slots: inputs and outputs shared with the runner, the judge's own copies of inputs,
 and the outputs it keeps of some pairs. References, which the first batches need for every slot at once, come on top.
 """
