@@ -11,6 +11,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import torch
 
@@ -37,19 +38,34 @@ class Comparison:
 Outputs = Mapping[str, torch.Tensor]
 
 
-def compare_all(calls: Sequence[tuple[Outputs, Outputs]], tolerance: Tolerance) -> list[Comparison]:
+class Glance(Protocol):
+    """Another way to what :func:`_glance` says of the same pairs, at least one; None where it cannot say it.
+
+    Where elements of a pair are wrong its errors need not be the same: such a call is compared closely anyway.
+    """
+
+    def __call__(
+        self, got: Sequence[torch.Tensor], want: Sequence[torch.Tensor], tolerance: Tolerance
+    ) -> torch.Tensor | None: ...
+
+
+def compare_all(
+    calls: Sequence[tuple[Outputs, Outputs]], tolerance: Tolerance, glance: Glance | None = None
+) -> list[Comparison]:
     """Compare (got, want) of many calls of one workload, shapes alike, at the price of one wait for the device.
 
-    Agreement is settled from a few sums per output; whatever is not plainly right is looked at closely by
-    :func:`compare`, whose answer is the one that counts.
+    Agreement is settled from a few sums per output, by ``glance`` where it can; whatever is not plainly right is looked
+    at closely by :func:`compare`, whose answer is the one that counts.
     """
     if not calls or not calls[0][1]:
         return [Comparison(1.0, 0.0, 0.0) for _ in calls]
     names = list(calls[0][1])
-    columns = torch.stack([
-        _glance([got[name] for got, _ in calls], [want[name] for _, want in calls], tolerance) for name in names
-    ], dim=1)
-    seen = columns.cpu().tolist()
+    columns: list[torch.Tensor] = []
+    for name in names:
+        pairs = [got[name] for got, _ in calls], [want[name] for _, want in calls]
+        column = None if glance is None else glance(*pairs, tolerance)
+        columns.append(_glance(*pairs, tolerance) if column is None else column)
+    seen = torch.stack(columns, dim=1).cpu().tolist()
     # An error that is not finite is never plain: an infinite reference makes an infinite allowance.
     cap = sys.float_info.max if tolerance.max_error_cap is None else tolerance.max_error_cap
     found: list[Comparison] = []

@@ -32,6 +32,7 @@ from agentcore.judge.cuda_batches import (
 )
 from agentcore.judge.cuda_buffers import CudaBuffers, SharedAllocation
 from agentcore.judge.cuda_copies import Copier, StillCopying
+from agentcore.judge.cuda_glance import CudaGlance
 from agentcore.judge.cuda_region import FlushRegion
 from agentcore.judge.device_lock import device_lease
 from agentcore.judge.device_page import DevicePage
@@ -113,6 +114,7 @@ class CudaTarget:
             self.region = FlushRegion(self.gate, 2 * self.l2_bytes)
             torch.cuda.synchronize()
         self.copier = Copier(self.region.driver, self.region.copying)
+        self.glance = CudaGlance(self.region.driver, self.gate.read_bytes(), self.region.multiprocessors)
         whole_bytes = torch.cuda.get_device_properties(0).total_memory
         self.kept = KeptMemory(SharedAllocation, int(KEPT_SHARE * whole_bytes))
         self._calibrations: dict[str, Calibration] = {}

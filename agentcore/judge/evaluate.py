@@ -17,6 +17,7 @@ from typing import Protocol
 
 from agentcore.judge import kernel_names
 from agentcore.judge.building import build_kernel, kernel_digest
+from agentcore.judge.correctness import Glance
 from agentcore.judge.device_lock import device_lease
 from agentcore.judge.devices import refuse_another
 from agentcore.judge.findings import Findings
@@ -78,11 +79,14 @@ class Judge:
     def __init__(self, hardware: HardwareName, cache_dir: Path) -> None:
         self.hardware, self.cache_dir = hardware, cache_dir
         self.limits = Limits(hardware, cache_dir)
+        self.glance: Glance | None = None
         if hardware.is_gpu:
             refuse_another(hardware)
             from agentcore.judge.cuda_target import CudaTarget
 
-            self.target: Target = CudaTarget(hardware, cache_dir)
+            target = CudaTarget(hardware, cache_dir)
+            self.target: Target = target
+            self.glance = target.glance
         else:
             from agentcore.judge.host_target import HostTarget
 
@@ -238,7 +242,7 @@ class _Evaluation:
             self.request.progress(f"measuring {label}")
             crashed = False
             with phase(self.seconds, "measure"):
-                verifier = Verifier(problem, factory, workload, repeats=number in repeated)
+                verifier = Verifier(problem, factory, workload, repeats=number in repeated, glance=self.judge.glance)
                 try:
                     measurement = runner.measure(verifier)
                 except RunnerFailure as failure:

@@ -223,3 +223,117 @@ extern "C" __global__ void ky_touch(u32* output, u64 words) {
     const u64 stride = (u64)gridDim.x * blockDim.x;
     for (u64 i = blockIdx.x * (u64)blockDim.x + threadIdx.x; i < words; i += stride) output[i] = (u32)i;
 }
+
+// -- a look at the outputs of many calls and their references, in one pass -------------------------------------------
+#define KY_PAIRS 64
+#define KY_GLANCE_BLOCK 256
+
+struct Pairs {
+    u64 got[KY_PAIRS], want[KY_PAIRS];
+};
+
+// What is found about one pair, and where its blocks add it up: all zero before the launch. Errors are floats that are
+// not negative, so that their bits are in the order of their values, and those of any NaN are above them all.
+struct Glanced {
+    double wrong, error, relative;
+    u64 wrong_here;
+    u32 error_here, relative_here, got_bits, want_bits, done, unused;
+};
+static_assert(sizeof(Glanced) == 56, "ROW_WORDS of cuda_glance.py");
+
+struct Look {
+    u32 wrong, error, relative, got, want;
+};
+
+__device__ static u32 larger(u32 a, u32 b) { return a < b ? b : a; }
+
+// An element of either, as the bits of a float. Every operation is rounded by itself, as in _glance_rows of
+// correctness.py: written with operators, multiplication and addition would become one.
+__device__ static void look_at(Look& seen, u32 got, u32 want, float rtol, float atol) {
+    const float size = __uint_as_float(want & 0x7FFFFFFFu);
+    const u32 bits = __float_as_uint(__fsub_rn(__uint_as_float(got), __uint_as_float(want))) & 0x7FFFFFFFu;
+    const float error = __uint_as_float(bits);
+    seen.wrong += !(error <= __fadd_rn(__fmul_rn(size, rtol), atol));  // NaN is never right
+    seen.error = larger(seen.error, bits);
+    // Zero is no news, and takes longest to divide. fmaxf drops a size that is NaN, but then the error is NaN.
+    if (bits)
+        seen.relative = larger(seen.relative, __float_as_uint(__fdiv_rn(error, fmaxf(size, 1e-6f))));
+    seen.got |= got;
+    seen.want |= want;
+}
+
+template <bool HALVES>
+__device__ static void look_at_word(Look& seen, u32 got, u32 want, float rtol, float atol) {
+    if (HALVES) {
+        look_at(seen, got << 16, want << 16, rtol, atol);
+        look_at(seen, got & 0xFFFF0000u, want & 0xFFFF0000u, rtol, atol);
+    } else {
+        look_at(seen, got, want, rtol, atol);
+    }
+}
+
+template <bool HALVES>
+__device__ static Look look_through(u64 got, u64 want, u64 count, float rtol, float atol, u64 first, u64 stride) {
+    Look seen = {0, 0, 0, 0, 0};
+    const u64 each = HALVES ? 8 : 4, rest = (got | want) % 16 ? 0 : count / each * each;
+    for (u64 i = first; i < rest / each; i += stride) {
+        const uint4 g = __ldcg((const uint4*)got + i), w = __ldcg((const uint4*)want + i);
+        look_at_word<HALVES>(seen, g.x, w.x, rtol, atol);
+        look_at_word<HALVES>(seen, g.y, w.y, rtol, atol);
+        look_at_word<HALVES>(seen, g.z, w.z, rtol, atol);
+        look_at_word<HALVES>(seen, g.w, w.w, rtol, atol);
+    }
+    for (u64 i = rest + first; i < count; i += stride) {
+        if (HALVES) {
+            const u32 g = __ldcg((const unsigned short*)got + i), w = __ldcg((const unsigned short*)want + i);
+            look_at(seen, g << 16, w << 16, rtol, atol);
+        } else {
+            look_at(seen, __ldcg((const u32*)got + i), __ldcg((const u32*)want + i), rtol, atol);
+        }
+    }
+    return seen;
+}
+
+// How `count` bfloat16 (`halves`) or float32 numbers of each pair agree: elements that are not plainly right, plus one
+// where all of `got` are zero and not all of `want`; the largest error; the largest relative error. All of it is what
+// _glance_rows says, to the last bit, but for which NaN. So many `blocks` look at each pair; the last of them to be
+// through writes down what all found.
+extern "C" __global__ void __launch_bounds__(KY_GLANCE_BLOCK, 6)
+    ky_glance(Pairs pairs, u32 blocks, u64 count, u32 halves, float rtol, float atol, Glanced* found) {
+    __shared__ u32 parts[5][KY_GLANCE_BLOCK / 32];
+    const u32 pair = blockIdx.x / blocks;
+    const u64 got = pairs.got[pair], want = pairs.want[pair], stride = (u64)blocks * KY_GLANCE_BLOCK;
+    const u64 first = (u64)(blockIdx.x % blocks) * KY_GLANCE_BLOCK + threadIdx.x;
+    Look seen = halves ? look_through<true>(got, want, count, rtol, atol, first, stride)
+                       : look_through<false>(got, want, count, rtol, atol, first, stride);
+    const u32 all = 0xFFFFFFFFu, warp = threadIdx.x / 32;
+    seen.wrong = __reduce_add_sync(all, seen.wrong);
+    seen.error = __reduce_max_sync(all, seen.error);
+    seen.relative = __reduce_max_sync(all, seen.relative);
+    seen.got = __reduce_or_sync(all, seen.got);
+    seen.want = __reduce_or_sync(all, seen.want);
+    if (threadIdx.x % 32 == 0) {
+        parts[0][warp] = seen.wrong, parts[1][warp] = seen.error, parts[2][warp] = seen.relative;
+        parts[3][warp] = seen.got, parts[4][warp] = seen.want;
+    }
+    __syncthreads();
+    if (threadIdx.x) return;
+    for (u32 w = 1; w < KY_GLANCE_BLOCK / 32; ++w) {
+        seen.wrong += parts[0][w];
+        seen.error = larger(seen.error, parts[1][w]), seen.relative = larger(seen.relative, parts[2][w]);
+        seen.got |= parts[3][w], seen.want |= parts[4][w];
+    }
+    Glanced* const here = found + pair;
+    atomicAdd(&here->wrong_here, (u64)seen.wrong);
+    atomicMax(&here->error_here, seen.error);
+    atomicMax(&here->relative_here, seen.relative);
+    atomicOr(&here->got_bits, seen.got & 0x7FFFFFFFu);
+    atomicOr(&here->want_bits, seen.want & 0x7FFFFFFFu);
+    __threadfence();
+    if (atomicAdd(&here->done, 1u) != blocks - 1) return;
+    __threadfence();
+    volatile Glanced* const whole = here;
+    whole->wrong = (double)(whole->wrong_here + (!whole->got_bits && whole->want_bits));
+    whole->error = (double)__uint_as_float(whole->error_here);
+    whole->relative = (double)__uint_as_float(whole->relative_here);
+}

@@ -106,12 +106,16 @@ class Verifier:
     """
 
     def __init__(
-        self, problem: Problem, factory: InputFactory, workload: Workload, *, repeats: bool = True
+        self, problem: Problem, factory: InputFactory, workload: Workload, *, repeats: bool = True,
+        glance: correctness.Glance | None = None,
     ) -> None:
-        """``repeats``: whether inputs are to be given again, where that costs much."""
+        """``repeats``: whether inputs are to be given again, where that costs much. ``glance``: what looks at outputs
+        first, instead of torch.
+        """
         self.factory = factory
         self.workload = workload
         self.repeats = repeats
+        self._glance = glance
         self.tolerance: Tolerance = workload.tolerance
         self._scalars: dict[str, Value] | None = None
         self._remembered: deque[dict[str, torch.Tensor]] = deque(maxlen=REMEMBERED_CALLS)
@@ -185,7 +189,7 @@ class Verifier:
     ) -> bool:
         """Compare the outputs of (inputs, outputs, name) calls, up to the first that is wrong."""
         pairs = [(outputs, self.factory.reference(inputs, self.workload)) for inputs, outputs, _ in calls]
-        comparisons = correctness.compare_all(pairs, self.tolerance)
+        comparisons = correctness.compare_all(pairs, self.tolerance, self._glance)
         for (outputs, reference), comparison, (_, _, what) in zip(pairs, comparisons, calls, strict=True):
             measurement.note(comparison)
             if not comparison.ok:

@@ -5,6 +5,7 @@ The corpus of GPU cheats is in tests/hacks.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -178,6 +179,74 @@ def test_the_flush_region_is_summed_alike_by_the_judge_and_on_the_host(gpu_judge
     words = target.region.words().cpu().numpy().view(np.uint32)
     keys = [1, 2**64 - 1]
     assert target.region.sums(keys) == [keyed_sum(words, key) for key in keys]
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float32"])
+@pytest.mark.parametrize("size", [32 << 20, 1_000_003], ids=["large", "odd"])
+def test_outputs_are_seen_by_the_judges_kernel_as_by_torch(gpu_judge: Judge, dtype: str, size: int) -> None:
+    import torch
+
+    from agentcore.judge.cuda_target import CudaTarget
+    from tests.judge.test_cuda_glance import TOLERANCES, agree, contents
+
+    assert isinstance(gpu_judge.target, CudaTarget) and gpu_judge.glance is gpu_judge.target.glance
+    kind = getattr(torch, dtype)
+    for tolerance in TOLERANCES:
+        pairs = list(contents(kind, (size << 1) // kind.itemsize, tolerance, "cuda").values())
+        agree(gpu_judge.target.glance, pairs, tolerance)
+        agree(gpu_judge.target.glance, [(g[1:], w[1:]) for g, w in pairs[-3:]], tolerance)
+        agree(gpu_judge.target.glance, [(g[1:], w[:-1]) for g, w in pairs[:3]], tolerance)
+        agree(gpu_judge.target.glance, [(g[:5], w[:5]) for _ in range(5) for g, w in pairs], tolerance)
+    torch.cuda.empty_cache()
+
+
+def test_looking_waits_for_the_reference_on_whichever_stream_it_is_worked_out(gpu_judge: Judge) -> None:
+    import torch
+
+    from agentcore.judge.cuda_target import CudaTarget
+    from agentcore.problems import Tolerance
+
+    assert isinstance(gpu_judge.target, CudaTarget)
+    for stream in (torch.cuda.default_stream(), torch.cuda.Stream()):
+        with torch.cuda.stream(stream):
+            got, want = torch.ones(1 << 20, device="cuda"), torch.zeros(1 << 20, device="cuda")
+            torch.cuda._sleep(50_000_000)  # type: ignore[no-untyped-call]
+            want += 1
+            found = gpu_judge.target.glance([got], [want], Tolerance())
+            want += 1  # what comes later is not seen
+            assert found is not None and found.tolist() == [[0, 0, 0]]
+
+
+@pytest.mark.quiet
+def test_looking_at_large_outputs_takes_one_pass(gpu_judge: Judge) -> None:
+    """Of 64 MiB each: twice that is read. Torch moves some thirty times as much."""
+    import torch
+
+    from agentcore.judge import correctness
+    from agentcore.judge.cuda_target import CudaTarget
+    from agentcore.problems import Tolerance
+
+    assert isinstance(gpu_judge.target, CudaTarget)
+    glance, tolerance = gpu_judge.target.glance, Tolerance()
+    want = torch.randn(32 << 20, device="cuda").bfloat16()
+    got = (want.float() * 1.003).bfloat16()
+
+    def took_ms(look: Callable[[], object]) -> float:
+        best = float("inf")
+        for _ in range(10):
+            begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))  # type: ignore[no-untyped-call]
+            torch.cuda._sleep(500_000)  # type: ignore[no-untyped-call]
+            begin.record()
+            look()
+            end.record()
+            end.synchronize()
+            best = min(best, begin.elapsed_time(end))
+        return best
+
+    ours = took_ms(lambda: glance([got], [want], tolerance))
+    torchs = took_ms(lambda: correctness._glance_rows(got.reshape(1, -1), want.reshape(1, -1), tolerance))
+    print(f"ky_glance {ours:.3f} ms, torch {torchs:.3f} ms")
+    assert ours < torchs / 8
 
 
 def test_a_device_error_is_a_runtime_error_and_the_next_is_unharmed(bench: Bench) -> None:

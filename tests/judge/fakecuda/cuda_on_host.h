@@ -7,7 +7,10 @@
 
 #include <atomic>
 #include <chrono>
+#include <cmath>
+#include <cstdint>
 #include <cstdlib>
+#include <cstring>
 #include <functional>
 #include <memory>
 #include <thread>
@@ -65,11 +68,12 @@ inline void __syncthreads() {
     while (b.generation == mine) give_way();
 }
 
-inline unsigned __reduce_add_sync(unsigned, unsigned value) {
+template <typename F>
+inline unsigned reduced(unsigned value, F combined) {  // zero must change nothing
     Block& b = *block_here;
     Block::Warp& w = b.warps[threadIdx.x / 32];
     const unsigned long long mine = w.generation;
-    w.sum += value;
+    w.sum = combined(w.sum, value);
     if (++w.arrived == w.total) {
         w.result = w.sum;
         w.sum = w.arrived = 0;
@@ -80,15 +84,56 @@ inline unsigned __reduce_add_sync(unsigned, unsigned value) {
     return w.result;
 }
 
+inline unsigned __reduce_add_sync(unsigned, unsigned value) {
+    return reduced(value, [](unsigned a, unsigned b) { return a + b; });
+}
+inline unsigned __reduce_max_sync(unsigned, unsigned value) {
+    return reduced(value, [](unsigned a, unsigned b) { return a < b ? b : a; });
+}
+inline unsigned __reduce_or_sync(unsigned, unsigned value) {
+    return reduced(value, [](unsigned a, unsigned b) { return a | b; });
+}
+
+// Floats rounded after every operation: a volatile one is never part of a fused one.
+inline float __fadd_rn(float a, float b) {
+    volatile float sum = a + b;
+    return sum;
+}
+inline float __fsub_rn(float a, float b) { return __fadd_rn(a, -b); }
+inline float __fmul_rn(float a, float b) {
+    volatile float product = a * b;
+    return product;
+}
+inline float __fdiv_rn(float a, float b) { return a / b; }
+inline float __uint_as_float(unsigned bits) {
+    float value;
+    std::memcpy(&value, &bits, sizeof value);
+    return value;
+}
+inline unsigned __float_as_uint(float value) {
+    unsigned bits;
+    std::memcpy(&bits, &value, sizeof bits);
+    return bits;
+}
+
 inline void __threadfence() { std::atomic_thread_fence(std::memory_order_seq_cst); }
 inline void __threadfence_system() { __threadfence(); }
 template <typename T>
 inline T __ldcg(const T* from) {
+    if (reinterpret_cast<std::uintptr_t>(from) % sizeof(T)) std::abort();  // a device would not read it either
     return *from;
 }
 template <typename T>
 inline T atomicAdd(T* at, T value) {
     return __atomic_fetch_add(at, value, __ATOMIC_SEQ_CST);
+}
+inline unsigned atomicOr(unsigned* at, unsigned value) { return __atomic_fetch_or(at, value, __ATOMIC_SEQ_CST); }
+inline unsigned atomicMax(unsigned* at, unsigned value) {
+    unsigned before = __atomic_load_n(at, __ATOMIC_SEQ_CST);
+    while (before < value &&
+           !__atomic_compare_exchange_n(at, &before, value, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)) {
+    }
+    return before;
 }
 
 inline void fiber_main() {

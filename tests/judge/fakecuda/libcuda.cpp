@@ -82,7 +82,7 @@ Kernel made(void (*kernel)(P...)) {
 std::map<std::string, Kernel> kernels = {
     {"ky_gate", made(ky_gate)}, {"ky_clear", made(ky_clear)}, {"ky_flush", made(ky_flush)}, {"ky_begin", made(ky_begin)},
     {"ky_end", made(ky_end)},   {"ky_touch", made(ky_touch)}, {"ky_sum", made(ky_sum)},
-    {"ky_copy", made(ky_copy)}, {"ky_stay", made(ky_stay)},
+    {"ky_copy", made(ky_copy)}, {"ky_stay", made(ky_stay)},   {"ky_glance", made(ky_glance)},
     {"imitation", made(corpus::imitation)},
 };
 bool initialised = false, current = false;
