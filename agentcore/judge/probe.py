@@ -120,7 +120,7 @@ class _Probe:
         self.page = target.page()
         self.session: RunnerSession | None = None
         self.token = 0
-        # 16 slots of 1 MiB, as a small workload has them.
+        # Slots of 1 MiB, about as many as a small workload has.
         self.layout = Layout(
             [Parameter("x", "output", (max(COPIED_BYTES) // 4,), torch.float32, "float32")], CALIBRATION_CALLS
         )
