@@ -5,10 +5,7 @@ Not for compiling (see agentcore.build) nor for running what was built.
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from agentcore.build import Build, build
@@ -67,21 +64,6 @@ def compile_kernel(request: EvaluationRequest, sandbox: Sandbox, findings: Findi
     return built.report
 
 
-@contextlib.contextmanager
-def build_ahead(request: EvaluationRequest) -> Iterator[None]:
-    """Compile for a GPU while the caller does something else, loading torch for one; the evaluation finds it cached.
-
-    Nothing is reported from here: what goes wrong goes wrong again where it is reported. Not for the CPU target, whose
-    measurements a compiler would disturb.
-    """
-    if not (request.language.is_compiled and request.hardware.is_gpu):
-        yield
-        return
-    with ThreadPoolExecutor(1) as pool:
-        pool.submit(_build_quietly, request)
-        yield
-
-
 def compiles(request: EvaluationRequest) -> bool:
     """Whether the kernel can be built; if so the evaluation finds it cached. For asking before anything is measured.
 
@@ -94,11 +76,6 @@ def compiles(request: EvaluationRequest) -> bool:
         return _build(request, find_sandbox(request.sandbox)).artifact is not None
     except Exception:
         return True
-
-
-def _build_quietly(request: EvaluationRequest) -> None:
-    with contextlib.suppress(Exception):
-        _build(request, find_sandbox(request.sandbox))
 
 
 def _build(request: EvaluationRequest, sandbox: Sandbox) -> Build:

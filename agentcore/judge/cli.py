@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 from agentcore.baselines.judged import fastest_baselines
 from agentcore.bounds.score import geomean
-from agentcore.judge.building import build_ahead, compiles
+from agentcore.judge.ahead import build_ahead
+from agentcore.judge.building import compiles
 from agentcore.judge.command import (
     CannotRun,
     Subparsers,

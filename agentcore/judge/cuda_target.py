@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import glob
-import hashlib
 import math
 import os
-import shutil
-import subprocess
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -37,6 +34,7 @@ from agentcore.judge.cuda_region import FlushRegion
 from agentcore.judge.device_lock import device_lease
 from agentcore.judge.device_page import DevicePage
 from agentcore.judge.gaps import DRIFT_US, Expected
+from agentcore.judge.gate import gate_cubin
 from agentcore.judge.kept_memory import KeptMemory
 from agentcore.judge.layout import Layout, Parameter
 from agentcore.judge.measurement import Effort
@@ -48,7 +46,6 @@ from agentcore.judge.telemetry import Telemetry
 from agentcore.sandbox import GIB, Limits, Sandbox
 from agentcore.vocabulary import HardwareName, Language
 
-GATE_SOURCE = Path(__file__).resolve().parent / "gate.cu"
 CALIBRATION_CALLS, CALIBRATION_BATCHES, CALIBRATION_S = 16, 4, 10.0
 CANARY_TRIES, CANARY_USUAL = 5, 1.25
 CANARY_WAIT_CYCLES = 2_000_000
@@ -350,27 +347,6 @@ def _opened(
             raise
         came += "; nor when every gate was open"
     raise RunnerFailure("host", f"the device did not answer{said} ({came})")
-
-
-def gate_cubin(hardware: HardwareName, cache_dir: Path) -> Path:
-    """The judge's device code compiled for ``hardware``, kept in the cache. Needs nvcc the first time."""
-    key = hashlib.sha256(GATE_SOURCE.read_bytes()).hexdigest()[:16]
-    directory = cache_dir / "gate"
-    target = directory / f"{hardware.arch}-{key}.cubin"
-    if target.is_file():
-        return target
-    nvcc = shutil.which("nvcc") or "/usr/local/cuda/bin/nvcc"
-    directory.mkdir(parents=True, exist_ok=True)
-    directory.chmod(0o755)
-    temporary = directory / f".{target.name}.{os.getpid()}"
-    arch = hardware.arch.removeprefix("sm_")
-    subprocess.run(
-        [nvcc, "-cubin", "-O3", f"-gencode=arch=compute_{arch},code=sm_{arch}", str(GATE_SOURCE), "-o", str(temporary)],
-        check=True, capture_output=True,
-    )
-    temporary.chmod(0o644)
-    temporary.replace(target)
-    return target
 
 
 def device_nodes(index: int) -> list[Path]:

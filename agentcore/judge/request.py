@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from agentcore.official.solution import OfficialSolution
 from agentcore.problems import Problem, Workload, missing_blobs
 from agentcore.vocabulary import HardwareName, Language
+
+
+def unheard(_text: str) -> None:
+    """Progress that nobody wants to know of."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +38,7 @@ class EvaluationRequest:
     first_call_timeout_s: float | None = None
     memory_bytes: int | None = None
     official: OfficialSolution | None = None
-    progress: Callable[[str], None] = field(default=lambda _text: None)
+    progress: Callable[[str], None] = unheard
 
     @property
     def runs_as(self) -> Language:

@@ -46,18 +46,21 @@ def _selftest(arguments: argparse.Namespace) -> int:
     except CorpusError as error:
         print(f"kernelyard selftest: {error}", file=sys.stderr)
         return 2
-    with kept_for_good():
-        from agentcore.build.cache import CacheError
-        from agentcore.build.toolchain import ToolMissing
-        from agentcore.judge.devices import local_hardware
-        from agentcore.sandbox import SandboxUnavailable
+    from agentcore.build.cache import CacheError
+    from agentcore.build.toolchain import ToolMissing
+    from agentcore.judge.ahead import gate_ahead
+    from agentcore.judge.devices import local_hardware
+    from agentcore.sandbox import SandboxUnavailable
+
+    hardware = arguments.hardware or local_hardware()
+    with kept_for_good(), gate_ahead(hardware, arguments.cache_dir):
         from agentcore.selftest.run import Interrupted, SelfTest
 
     interrupted = False
     try:
         report = SelfTest(
-            hardware=arguments.hardware or local_hardware(), root=root,
-            cache_dir=arguments.cache_dir, only=arguments.only, sandbox=arguments.sandbox, jobs=arguments.jobs,
+            hardware=hardware, root=root, cache_dir=arguments.cache_dir, only=arguments.only,
+            sandbox=arguments.sandbox, jobs=arguments.jobs,
             say=lambda line: print(line, flush=True),
         ).run()
     except Interrupted as stopped:

@@ -8,7 +8,7 @@ import subprocess
 from pathlib import Path
 
 from agentcore.judge.cuda_copies import Copier
-from agentcore.judge.cuda_target import GATE_SOURCE
+from agentcore.judge.gate import GATE_SOURCE
 from agentcore.judge.runner.driver import Driver
 
 FAKE = Path(__file__).resolve().parent / "fakecuda"

@@ -27,8 +27,9 @@ from agentcore.judge import cuda_batches, cuda_region, cuda_runner, cuda_target,
 from agentcore.judge.cuda_batches import BatchTimes, NeedsHost, StillRunning
 from agentcore.judge.cuda_region import FlushRegion
 from agentcore.judge.cuda_runner import CudaRunner
-from agentcore.judge.cuda_target import GATE_SOURCE, Calibration, CudaTarget
+from agentcore.judge.cuda_target import Calibration, CudaTarget
 from agentcore.judge.device_page import DevicePage
+from agentcore.judge.gate import GATE_SOURCE
 from agentcore.judge.host_buffers import HostBuffers, SharedMemory
 from agentcore.judge.layout import Layout
 from agentcore.judge.measurement import Effort, Measurement, Verifier, draw_repeated

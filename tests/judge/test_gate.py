@@ -5,13 +5,15 @@ from __future__ import annotations
 import ast
 import shutil
 import stat
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from agentcore.judge import cuda_region
-from agentcore.judge.cuda_target import GATE_SOURCE, device_nodes, gate_cubin
+from agentcore.judge.cuda_target import device_nodes
+from agentcore.judge.gate import GATE_SOURCE, gate_cubin
 from agentcore.judge.runner import pages
 from agentcore.vocabulary import HardwareName
 
@@ -42,6 +44,13 @@ def test_the_gate_compiles_into_a_cubin_with_every_kernel_the_runner_looks_for(
     before = made.stat().st_mtime_ns
     assert gate_cubin(hardware, tmp_path) == made and made.stat().st_mtime_ns == before
     assert [p.name for p in made.parent.iterdir()] == [made.name]
+
+
+@needs_nvcc
+def test_threads_that_compile_the_gate_at_once_agree(tmp_path: Path) -> None:
+    with ThreadPoolExecutor(2) as pool:
+        made, same = pool.map(lambda _number: gate_cubin(HardwareName.H200, tmp_path), range(2))
+    assert made == same and [p.name for p in made.parent.iterdir()] == [made.name]
 
 
 def test_device_code_and_runner_agree_on_the_numbers_they_share() -> None:
