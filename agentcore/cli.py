@@ -5,20 +5,28 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from importlib import import_module
 
-import agentcore.baselines.cli as baselines_cli
-import agentcore.bounds.cli as bounds_cli
-import agentcore.extract.cli as extract_cli
-import agentcore.judge.cli as judge_cli
-import agentcore.judge.compare_cli as compare_cli
-import agentcore.official.cli as official_cli
-import agentcore.problems.cli as problems_cli
-import agentcore.sanitizer.cli as sanitizer_cli
-import agentcore.selftest.cli as selftest_cli
 from agentcore import __version__
 from agentcore.problems import ProblemError
 
 DESCRIPTION = "Judge GPU and CPU kernels on this host: correctness, time, and distance from the hardware's limit."
+MODULES = {
+    "judge": "agentcore.judge.cli",
+    "verify": "agentcore.judge.cli",
+    "devices": "agentcore.judge.cli",
+    "baseline": "agentcore.baselines.cli",
+    "compare": "agentcore.judge.compare_cli",
+    "ab": "agentcore.judge.compare_cli",
+    "export-solution": "agentcore.official.cli",
+    "sanitize": "agentcore.sanitizer.cli",
+    "selftest": "agentcore.selftest.cli",
+    "bounds": "agentcore.bounds.cli",
+    "calibrate": "agentcore.bounds.cli",
+    "problems": "agentcore.problems.cli",
+    "extract": "agentcore.extract.cli",
+}
+"""The module of each subcommand, in the order of the help. Only that of the one that runs is imported."""
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -26,11 +34,10 @@ def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="kernelyard", description=DESCRIPTION)
     parser.add_argument("--version", action="version", version=f"kernelyard {__version__}")
     subparsers = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for module in (
-        judge_cli, baselines_cli, compare_cli, official_cli, sanitizer_cli, selftest_cli, bounds_cli, problems_cli,
-        extract_cli,
-    ):
-        module.add_parser(subparsers)
+    words = sys.argv[1:] if argv is None else argv
+    named = MODULES.get(words[0]) if words else None
+    for module in [named] if named else dict.fromkeys(MODULES.values()):
+        import_module(module).add_parser(subparsers)
     arguments = parser.parse_args(argv)
     try:
         code: int = arguments.run(arguments)
