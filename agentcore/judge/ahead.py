@@ -7,6 +7,7 @@ Nothing is reported from here: what goes wrong goes wrong again where it is repo
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import os
 import pickle
 import signal
@@ -49,13 +50,16 @@ def build_ahead(request: EvaluationRequest) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def gate_ahead(hardware: HardwareName, cache_dir: Path) -> Iterator[None]:
-    """Compile the judge's device code for a GPU of this host while the caller imports torch."""
+def device_ahead(hardware: HardwareName, cache_dir: Path) -> Iterator[None]:
+    """For a GPU of this host, have the driver find its devices, and compile the judge's device code, while the caller
+    imports torch.
+    """
     if not hardware.is_gpu:
         yield
         return
-    with ThreadPoolExecutor(1) as pool:
-        pool.submit(_compile_gate, hardware, cache_dir)  # what it raises stays in its future
+    with ThreadPoolExecutor(2) as pool:
+        for step in (_compile_gate, _begin_driver):
+            pool.submit(step, hardware, cache_dir)  # what it raises stays in its future
         yield
 
 
@@ -87,6 +91,12 @@ def _builder(request: EvaluationRequest) -> subprocess.Popen[bytes]:
 def _compile_gate(hardware: HardwareName, cache_dir: Path) -> None:
     if is_here(hardware):
         gate_cubin(hardware, cache_dir)
+
+
+def _begin_driver(hardware: HardwareName, _cache_dir: Path) -> None:
+    """Makes no context: that would disturb who holds the device."""
+    if is_here(hardware):
+        ctypes.CDLL("libcuda.so.1").cuInit(0)
 
 
 def _look_around(request: EvaluationRequest) -> None:

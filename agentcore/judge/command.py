@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from agentcore.build.frameworks import FrameworkMissing, framework_version
 from agentcore.build.toolchain import ToolMissing, compiler
 from agentcore.importing import kept_for_good
-from agentcore.judge.ahead import gate_ahead
+from agentcore.judge.ahead import device_ahead
 from agentcore.judge.result import EvaluationResult
 from agentcore.problems import DocumentError
 from agentcore.sandbox.choose import SETTINGS
@@ -53,7 +53,7 @@ def judge_for(hardware: HardwareName, cache_dir: Path) -> Judge:
     """A judge of this host's device. Raises CannotRun where there is none."""
     try:
         with kept_for_good():
-            with gate_ahead(hardware, cache_dir):
+            with device_ahead(hardware, cache_dir):
                 from agentcore.judge.evaluate import Judge
 
             return Judge(hardware, cache_dir)

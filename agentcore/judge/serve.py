@@ -19,7 +19,7 @@ from queue import SimpleQueue
 from typing import Any
 
 from agentcore.importing import kept_for_good
-from agentcore.judge.ahead import gate_ahead
+from agentcore.judge.ahead import device_ahead
 from agentcore.judge.request import EvaluationRequest
 from agentcore.judge.result import EvaluationResult
 from agentcore.vocabulary import HardwareName, Language
@@ -74,7 +74,7 @@ def main() -> int:
 
 def _judge(hardware: HardwareName, cache_dir: Path) -> Answer:
     """Judges a kernel, or two of them in turn, on a device of this host."""
-    with gate_ahead(hardware, cache_dir):
+    with device_ahead(hardware, cache_dir):
         from agentcore.judge.evaluate import Judge
         from agentcore.judge.paired import compare_in_turn
 

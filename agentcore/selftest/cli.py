@@ -48,12 +48,12 @@ def _selftest(arguments: argparse.Namespace) -> int:
         return 2
     from agentcore.build.cache import CacheError
     from agentcore.build.toolchain import ToolMissing
-    from agentcore.judge.ahead import gate_ahead
+    from agentcore.judge.ahead import device_ahead
     from agentcore.judge.devices import local_hardware
     from agentcore.sandbox import SandboxUnavailable
 
     hardware = arguments.hardware or local_hardware()
-    with kept_for_good(), gate_ahead(hardware, arguments.cache_dir):
+    with kept_for_good(), device_ahead(hardware, arguments.cache_dir):
         from agentcore.selftest.run import Interrupted, SelfTest
 
     interrupted = False

@@ -10,12 +10,13 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from agentcore.build import build
 from agentcore.judge import ahead
-from agentcore.judge.ahead import build_ahead, gate_ahead
+from agentcore.judge.ahead import build_ahead, device_ahead
 from agentcore.judge.gate import gate_cubin
 from agentcore.judge.request import EvaluationRequest
 from agentcore.official import OfficialSolution
@@ -128,10 +129,10 @@ def test_the_judges_device_code_is_compiled_ahead_for_a_gpu_of_this_host(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ahead, "is_here", lambda hardware: hardware is HardwareName.H200)
-    with gate_ahead(HardwareName.B200, tmp_path), gate_ahead(HardwareName.CPU, tmp_path):
+    with device_ahead(HardwareName.B200, tmp_path), device_ahead(HardwareName.CPU, tmp_path):
         pass
     assert list(tmp_path.iterdir()) == []
-    with gate_ahead(HardwareName.H200, tmp_path):
+    with device_ahead(HardwareName.H200, tmp_path):
         pass
     (made,) = (tmp_path / "gate").iterdir()
     before = made.stat().st_mtime_ns
@@ -143,8 +144,23 @@ def test_device_code_that_cannot_be_compiled_is_told_where_it_is_needed(
 ) -> None:
     monkeypatch.setattr(ahead, "is_here", lambda _hardware: True)
     (tmp_path / "gate").write_text("no directory")
-    with gate_ahead(HardwareName.H200, tmp_path):
+    with device_ahead(HardwareName.H200, tmp_path):
         pass
     assert capfd.readouterr() == ("", "")
     with pytest.raises(OSError, match="gate"):
         gate_cubin(HardwareName.H200, tmp_path)
+
+
+def test_the_driver_is_begun_ahead_for_a_gpu_of_this_host_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    done = list[str]()
+
+    def library(name: str) -> SimpleNamespace:
+        return SimpleNamespace(cuInit=lambda flags: done.append(f"{name} {flags}"))
+
+    monkeypatch.setattr(ahead, "is_here", lambda hardware: hardware is HardwareName.H200)
+    monkeypatch.setattr(ahead, "gate_cubin", lambda *_: None)
+    monkeypatch.setattr(ahead.ctypes, "CDLL", library)
+    for hardware in HardwareName:
+        with device_ahead(hardware, tmp_path):
+            pass
+    assert done == ["libcuda.so.1 0"]
