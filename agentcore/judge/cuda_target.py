@@ -46,7 +46,7 @@ from agentcore.judge.telemetry import Telemetry
 from agentcore.sandbox import GIB, Limits, Sandbox
 from agentcore.vocabulary import HardwareName, Language
 
-CALIBRATION_CALLS, CALIBRATION_BATCHES, CALIBRATION_S = 16, 4, 10.0
+CALIBRATION_CALLS, CALIBRATION_BATCHES, CALIBRATION_S = 12, 4, 10.0
 CANARY_TRIES, CANARY_USUAL = 5, 1.25
 CANARY_WAIT_CYCLES = 2_000_000
 COPY_TRIES = 50

@@ -173,6 +173,7 @@ def test_of_outputs_too_large_for_a_look_all_is_kept(
     content: BatchContent, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(cuda_content, "LOOK_BYTES", 64)
+    monkeypatch.setattr(cuda_content, "KEPT_SLOTS", 4)
     content = BatchContent(content.buffers, content.verifier, Measurement())
     for changed in (None, (5, "y", 1000), (4, "k", 0)):
         batch(content)
@@ -216,6 +217,7 @@ def test_bytes_are_compared_in_words_and_the_last_few_are_not_forgotten(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, n: int
 ) -> None:
     monkeypatch.setattr(cuda_content, "LOOK_BYTES", 0)
+    monkeypatch.setattr(cuda_content, "KEPT_SLOTS", 4)
     content = odd_bytes(tmp_path, n)
     for slot, index in ((None, 0), (0, 0), (5, n - 1), (5, n // 2)):
         done = batch(content)
