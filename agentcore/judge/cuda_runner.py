@@ -226,9 +226,11 @@ class CudaRunner:
 
     def _is_enough(self, measurement: Measurement, spent_s: float) -> bool:
         effort, reached = self.effort, estimate(measurement.samples_us, resamples=60)
-        if reached.high - reached.low <= 2 * max(effort.precision * reached.value, effort.resolution_us):
+        is_long = reached.value >= effort.long_us
+        enough_us = max(effort.precision * reached.value, 0.0 if is_long else effort.resolution_us)
+        if reached.high - reached.low <= 2 * enough_us:
             return True
-        return spent_s > (effort.long_budget_s if reached.value >= effort.long_us else effort.device_budget_s)
+        return spent_s > (effort.long_budget_s if is_long else effort.device_budget_s)
 
     def _fresh(self, content: BatchContent, order: list[int], times: BatchTimes, sample: int) -> bool:
         """One batch on new content, its times added to ``times``; False where something is wrong with it."""

@@ -1,4 +1,4 @@
-"""How many slots a workload gets on a GPU, by the device memory that they take of runner and judge."""
+"""How many slots a workload gets on a GPU, by the device memory that they take, and how many batches of calls."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ import pytest
 from agentcore.judge import cuda_runner
 from agentcore.judge.cuda_runner import MAX_SLOTS, MIN_SLOTS, SLOT_BUDGET_BYTES, CudaBuffers, CudaRunner
 from agentcore.judge.layout import Layout
-from agentcore.judge.measurement import Verifier
+from agentcore.judge.measurement import Effort, Measurement, Verifier
+from agentcore.judge.statistics import Estimate
 from agentcore.problems import load_problem
 from tests.judge.conftest import DOUBLE, workload, write_problem
 
@@ -46,3 +47,18 @@ def test_what_the_judge_keeps_for_itself_counts_against_the_number_of_slots(
     if slots > MIN_SLOTS:
         kept = 2 * tensor_bytes if tensor_bytes > MIB else 0
         assert slots * 3 * tensor_bytes + kept <= SLOT_BUDGET_BYTES
+
+
+@pytest.mark.parametrize(
+    ("middle_us", "half_us", "spent_s", "enough"),
+    [(5.0, 0.15, 0.01, True), (5.0, 0.3, 0.01, False), (5.0, 0.3, 0.13, True),
+     (30.0, 0.15, 0.13, False), (30.0, 0.1, 0.13, True), (30.0, 0.15, 0.31, True)],
+)
+def test_short_calls_are_counted_to_a_fifth_of_a_microsecond_and_long_ones_to_a_share(
+    monkeypatch: pytest.MonkeyPatch, middle_us: float, half_us: float, spent_s: float, enough: bool
+) -> None:
+    reached = Estimate(middle_us, middle_us - half_us, middle_us + half_us)
+    monkeypatch.setattr(cuda_runner, "estimate", lambda *_a, **_k: reached)
+    runner = CudaRunner.__new__(CudaRunner)
+    runner.effort = Effort()
+    assert runner._is_enough(Measurement(), spent_s) is enough

@@ -75,7 +75,7 @@ def test_the_first_call_of_every_pair_counts_and_follows_a_flush() -> None:
     [({"late": 8.0}, "after a gate opens"), ({"hidden": 3.5}, "late after an end mark"),
      ({"late": -20.0}, "tampered"), ({"moved": 3.0}, "moved there"), ({"behind": 4.0}, "hidden behind its end"),
      ({"clearing": 40.0}, "clearing the cache of new inputs"), ({"returning": 90.0}, "came back"),
-     ({"hidden": -4.0}, "forged"), ({"behind": -1.5}, "forged"), ({"drift": 2.0}, "forged")],
+     ({"hidden": -4.0}, "forged"), ({"behind": -1.8}, "forged"), ({"drift": 2.0}, "forged")],
     ids=["late", "hidden", "shrunken", "moved", "behind", "clearing", "back", "marks inside", "marks behind", "stamps"],
 )
 def test_time_put_around_the_calls_is_found(where: dict[str, float], words: str) -> None:
@@ -101,6 +101,12 @@ def test_what_is_late_by_what_was_seen_of_honest_kernels_costs_them_nothing() ->
     measured.gaps = [us + 0.25 for us in measured.gaps]
     around = Around.of(measured, CLEAN)
     assert around.wrong() == [] and around.charge() == 0
+
+
+def test_a_mark_behind_a_pair_may_come_as_soon_as_it_does_in_other_runners() -> None:
+    """On an H200 after 1.75 µs or after 2.7, a runner or batch long; an honest kernel was accused of forging it."""
+    around = Around.of(times(behind=-1.25), CLEAN)
+    assert around.tail + CLEAN.tail == pytest.approx(1.75, abs=0.01) and around.wrong() == []
 
 
 def test_a_clock_that_is_of_no_use_accuses_nobody() -> None:
