@@ -26,9 +26,9 @@ class Effort:
     """How much work goes into one workload. ``quick`` is for correctness-only looks and the cheat corpus.
 
     On GPUs ``batches`` are verified call by call; more, verified by sample, follow until half the interval is within
-    ``precision`` of the latency or, for calls shorter than ``long_us``, within ``resolution_us``, or ``device_budget_s``
-    is spent: ``long_budget_s`` for longer ones. Five evaluations of such are to lie within 1 %, for which most need some
-    fifty calls; of shorter ones runners differ by more than their calls do (noise.py).
+    ``precision`` of the latency or, for calls shorter than ``long_us``, within ``resolution_us``; or until
+    ``device_budget_s`` is spent, ``long_budget_s`` for longer ones. Five evaluations of such are to lie within 1 %, for
+    which most need some fifty calls; of shorter ones runners differ by more than their calls do (noise.py).
     """
 
     min_calls: int = 12

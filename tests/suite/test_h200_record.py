@@ -64,14 +64,20 @@ def test_scores_follow_from_kernel_baseline_and_bound(file: Path) -> None:
 
 
 def test_the_judge_agrees_with_the_profiler() -> None:
-    """Within 2 % for five kernels from 10 to 83 µs. The shortest are 0.6 µs shorter by the judge, which leaves out what
-    a launch costs; the long products on tensor cores 2 to 3 %, where power decides how fast they are.
+    """Within 2 % or 0.3 µs in 16 of 25 cases, of six kernels, from 3 µs to 0.6 ms. The shortest are up to 0.6 µs
+    shorter by the judge, for which a launch of nothing takes 0.4 µs less; some products on tensor cores 2 %, where
+    power decides how fast they are.
     """
-    rows = [r for kernel in json.loads((RECORD / "profiler.json").read_text())["kernels"].values() for r in kernel]
-    for row in rows:
-        assert abs(row["judge_us"] - row["ncu_us"]) <= max(0.6, 0.035 * row["ncu_us"]), row
-    close = [r for r in rows if abs(r["judge_us"] - r["ncu_us"]) <= max(0.3, 0.02 * r["ncu_us"])]
-    assert len(close) >= 5 and min(r["ncu_us"] for r in close) < 11 and max(r["ncu_us"] for r in close) > 80
+    kernels = json.loads((RECORD / "profiler.json").read_text())["kernels"]
+    close: list[tuple[float, str]] = []
+    for name, rows in kernels.items():
+        for row in rows:
+            off_us = abs(row["judge_us"] - row["ncu_us"])
+            assert off_us <= max(0.65, 0.025 * row["ncu_us"]), (name, row)
+            if off_us <= max(0.3, 0.02 * row["ncu_us"]):
+                close.append((row["ncu_us"], name))
+    assert len({name for _, name in close}) == 6 and len(close) == 16 and sum(map(len, kernels.values())) == 25
+    assert min(close)[0] < 3 and max(close)[0] > 600
 
 
 def test_five_evaluations_of_one_kernel_agree() -> None:
