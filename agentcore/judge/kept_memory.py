@@ -16,10 +16,12 @@ if TYPE_CHECKING:
 Memory = TypeVar("Memory", bound="Shared")
 Label = tuple[str, ...]
 """Whose memory it is: the same for the same buffer of the same workload, so that no other takes its place."""
+MOST_PIECES = 256
+"""Each has a descriptor open, of which a process may have a thousand or so."""
 
 
 class KeptMemory(Generic[Memory]):
-    """Pieces by label, at most ``limit_bytes`` of them, those kept last."""
+    """Pieces by label, at most ``limit_bytes`` and MOST_PIECES of them, those kept last."""
 
     def __init__(self, allocate: Callable[[int], Memory], limit_bytes: int) -> None:
         """``allocate`` gives a new piece of at least so many bytes, or raises RuntimeError."""
@@ -50,7 +52,7 @@ class KeptMemory(Generic[Memory]):
                 earlier.close()
             self._pieces[label] = memory
         held = sum(memory.size for memory in self._pieces.values())
-        while held > self.limit_bytes:
+        while held > self.limit_bytes or len(self._pieces) > MOST_PIECES:
             memory = self._pieces.pop(next(iter(self._pieces)))
             held -= memory.size
             memory.close()

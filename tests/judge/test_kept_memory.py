@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from agentcore.judge.kept_memory import KeptMemory
+from agentcore.judge.kept_memory import MOST_PIECES, KeptMemory
 
 X, Y, Z = ("workload", "x"), ("workload", "y"), ("workload", "z")
 
@@ -54,6 +54,13 @@ def test_no_more_is_kept_than_the_limit_and_what_was_kept_first_goes() -> None:
     memory.keep({Z: z})
     assert x.closed == [10] and not y.closed and not z.closed
     assert (memory.take(Y, 10), memory.take(Z, 10)) == (y, z)
+
+
+def test_no_more_descriptors_are_held_than_a_process_may_have() -> None:
+    memory, pieces = kept(10 * MOST_PIECES), [Piece(1) for _ in range(MOST_PIECES + 3)]
+    for number, piece in enumerate(pieces):
+        memory.keep({("workload", str(number)): piece})
+    assert [len(piece.closed) for piece in pieces] == [1, 1, 1] + [0] * MOST_PIECES
 
 
 def test_where_the_device_has_no_more_everything_kept_is_freed_first() -> None:
