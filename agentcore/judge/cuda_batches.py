@@ -59,6 +59,10 @@ class NeedsHost(Exception):
     """
 
 
+class WaitsInCall(NeedsHost):
+    """The former, seen for seconds, which no stall of a device looks like."""
+
+
 class StillRunning(Exception):
     """Something of the candidate does not leave the GPU between calls."""
 
@@ -190,7 +194,7 @@ class Batch:
                 raise
             runner.session.answer("enqueued", timeout_s=runner.effort.call_timeout_s * len(self.order))
             runner.session.request({"op": "idle"}, "idle", timeout_s=runner.effort.call_timeout_s)
-            raise NeedsHost("a call waits for the device before it has returned") from None
+            raise WaitsInCall("a call waits for the device before it has returned") from None
         if answer.get("status"):
             runner.page.open_all()
             raise RunnerFailure("error", f"kernel_launch returned {answer['status']}"[:200])

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from agentcore.judge.cuda_batches import PATIENCE, PATIENCE_S, Batch, BatchTimes, NeedsHost
+from agentcore.judge.cuda_batches import PATIENCE, PATIENCE_S, Batch, BatchTimes, NeedsHost, WaitsInCall
 from agentcore.judge.cuda_buffers import CudaBuffers
 from agentcore.judge.cuda_content import BatchContent, held_bytes
 from agentcore.judge.gaps import Around
@@ -38,7 +38,9 @@ SLOT_BUDGET_BYTES = 8 << 30
 and the outputs it keeps of some pairs. References, which the first batches need for every slot at once, come on top.
 """
 GATED_TRIES = 2
-"""How often calls must need the host before it is the candidate that does: a device that stalls once looks the same."""
+"""How often calls must end late before it is the candidate that needs the host: a device that stalls once looks the
+same.
+"""
 MAX_BATCHES = 40
 SAMPLED_CALLS = 3
 ECHO_SLOTS, ECHO_CALLS = 8, 4
@@ -192,10 +194,12 @@ class CudaRunner:
         for _ in range(GATED_TRIES):
             try:
                 self._gated(content)
-            except NeedsHost:
+            except NeedsHost as found:
                 measurement.samples_us = []
                 if measurement.findings.failed:
                     return
+                if isinstance(found, WaitsInCall):
+                    break
                 # Grids behind the calls may still read the page, which the next batch resets.
                 self.session.request({"op": "idle"}, "idle", timeout_s=self.effort.call_timeout_s)
             else:

@@ -317,12 +317,14 @@ def test_nothing_and_next_to_nothing_pass(
 
 
 def test_every_gate_opened_at_once_lets_everything_through(yard: Yard, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As the watchdog does for a kernel that waits for the device inside its call; it is timed call by call then."""
+    """As the watchdog does for a kernel that waits for the device inside its call; it is timed call by call then, at
+    once: no stall of a device looks like that.
+    """
     monkeypatch.setattr(cuda_batches, "WATCHDOG_S", 1.0)
     tries = counted(monkeypatch)
     measurement = yard.measure(launched="wait();")
     assert not failing(measurement), [c for c in measurement.findings.checks() if c.status is CheckStatus.FAIL]
-    assert measurement.method == "wall" and len(measurement.samples_us) == 6 and tries == [6, 6]
+    assert measurement.method == "wall" and len(measurement.samples_us) == 6 and tries == [6]
     steady = next(c for c in measurement.findings.checks() if c.name is CheckName.STEADY_WORK)
     assert steady.status is CheckStatus.SKIP
 

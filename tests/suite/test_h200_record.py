@@ -81,11 +81,11 @@ def test_the_judge_agrees_with_the_profiler() -> None:
 
 
 def test_five_evaluations_of_one_kernel_agree() -> None:
-    """Above 20 µs their standard deviation is below 1.1 %; all five lie within 3 %, above 80 µs within 1 %."""
+    """Above 20 µs their standard deviation is below 0.75 %; all five lie within 1.7 %, above 80 µs within 1 %."""
     for name, times in json.loads((RECORD / "repeatability.json").read_text()).items():
         spread, middle = max(times) - min(times), statistics.median(times)
-        assert len(times) == 5 and spread <= max(0.55, (0.01 if middle > 80 else 0.03) * middle), name
-        assert middle < 20 or statistics.stdev(times) <= 0.011 * middle, name
+        assert len(times) == 5 and spread <= max(0.5, (0.01 if middle > 80 else 0.017) * middle), name
+        assert middle < 20 or statistics.stdev(times) <= 0.0075 * middle, name
 
 
 @pytest.mark.parametrize("name", ["rmsnorm_h4096", "softmax_softcap", "swiglu_gate_i14336"])
@@ -127,19 +127,16 @@ def test_a_clean_kernel_was_clean_under_every_sanitizer() -> None:
 def test_what_an_evaluation_of_fourteen_workloads_cost_there() -> None:
     cost = json.loads((RECORD / "cost.json").read_text())
     built, sustained = cost["warm_built"], cost["sustained"]
-    assert built["workloads"] == 14 and built["wall_s"] <= 3.3 and built["phases_s"]["lease"] <= 3.1
-    assert sustained["per_hour"] >= 1000 and sustained["leased_share"] >= 0.85
+    assert built["workloads"] == 14 and built["wall_s"] <= 3.0 and built["phases_s"]["lease"] <= 2.8
+    assert sustained["per_hour"] >= 1300 and sustained["leased_share"] >= 0.85
     assert sustained["busy_share_of_lease"] >= 0.5
 
 
-def test_which_cheats_were_accepted_and_which_honest_kernels_refused_there() -> None:
+def test_no_cheat_was_accepted_and_no_honest_kernel_refused_there() -> None:
     record = json.loads((RECORD / "cheats.json").read_text())
     summary = record["summary"]
-    assert summary["misjudged"] == summary["refused"] == summary["misnamed"] == 0 and summary["exploits"] >= 95
-    wrong = {c["case"] for c in record["cases"] if not c["as_expected"]}
-    # Judged again: one after the judge was put right; the other is slower than an honest kernel, and passes as that.
-    put_right = {c["case"]: c["verdict"] for c in record["after"]}
-    assert put_right == {"cuda/claim_forged": "clock_mismatch", "cuda/side_stream_in_flush": "passed"}
-    assert wrong == set(put_right)
-    honest = {c["case"]: c["latency_us"] for c in record["cases"]}["cuda/control_straight"]
-    assert max(record["after"][1]["latency_us"]) > 1.5 * max(honest)
+    assert summary["accepted"] == summary["refused"] == summary["misjudged"] == 0
+    assert summary["exploits"] >= 95 and summary["controls"] >= 29 and len(record["cases"]) >= 130
+    # It gave up waiting a pair too early: the judge tries twice before it times a kernel call by call.
+    wrong = {c["case"]: c["verdict"] for c in record["cases"] if not c["as_expected"]}
+    assert wrong == {"cuda/wall_early_answer": "runtime_error"} and summary["misnamed"] == 1
