@@ -137,6 +137,6 @@ def test_no_cheat_was_accepted_and_no_honest_kernel_refused_there() -> None:
     summary = record["summary"]
     assert summary["accepted"] == summary["refused"] == summary["misjudged"] == 0
     assert summary["exploits"] >= 95 and summary["controls"] >= 29 and len(record["cases"]) >= 130
-    # It stopped waiting while the judge, which then tried twice where a call waits, still took it for one that does not.
+    # It stops waiting once timed call by call; the judge, which then tried twice where a call waits, did that later.
     wrong = {c["case"]: c["verdict"] for c in record["cases"] if not c["as_expected"]}
     assert wrong == {"cuda/wall_early_answer": "runtime_error"} and summary["misnamed"] == 1
