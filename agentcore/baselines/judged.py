@@ -84,6 +84,14 @@ def fastest_baselines(
     return best
 
 
+def unmeasured_kinds(
+    judge: Judge, problem: Problem, cache_dir: Path, sandbox: str = "auto"
+) -> list[BaselineKind]:
+    """The kinds that every problem has and nobody measured here yet, so that they are in no T_b."""
+    common = (BaselineKind.EAGER, BaselineKind.COMPILE)
+    return [kind for kind in common if kept_baseline(judge, problem, kind, cache_dir, sandbox) is None]
+
+
 def _was_disturbed(result: EvaluationResult) -> bool:
     """Whether something else on the device is all that was wrong: nothing that trying again could not mend."""
     return {check.name for check in result.failed_checks()} == {CheckName.QUIET_DEVICE}

@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from agentcore.baselines.judged import fastest_baselines
+from agentcore.baselines.judged import fastest_baselines, unmeasured_kinds
 from agentcore.bounds.score import geomean
 from agentcore.judge.ahead import build_ahead
 from agentcore.judge.building import compiles
@@ -124,6 +124,11 @@ def _judge_candidate(arguments: argparse.Namespace, problem: Problem, kernel: Ca
         fastest = fastest_baselines(judge, problem, arguments.cache_dir, arguments.sandbox)
     result = judge.evaluate(request)
     print(render(result, given if fastest is None else fastest))
+    if fastest and (unmeasured := unmeasured_kinds(judge, problem, arguments.cache_dir, arguments.sandbox)):
+        print(
+            f"  T_b is of the baselines measured here; `kernelyard baseline {arguments.problem_dir}` measures"
+            f" {' and '.join(unmeasured)} too, which may be faster", file=sys.stderr,
+        )
     if arguments.json:
         write_whole(arguments.json, result.model_dump_json(indent=1))
     return 0 if result.passed else 1

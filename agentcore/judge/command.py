@@ -65,7 +65,8 @@ def check_pair(language: Language, hardware: HardwareName) -> None:
     """Raises CannotRun where kernels of ``language`` cannot run on ``hardware``."""
     on_gpus_only = (Language.CUDA, Language.TRITON, Language.CUTE)
     if (language is Language.CPP and hardware.is_gpu) or (language in on_gpus_only and not hardware.is_gpu):
-        raise CannotRun(f"{language} kernels do not run on {hardware}; give another --language or --hardware")
+        which = [name.value for name in HardwareName if name.is_gpu != hardware.is_gpu]
+        raise CannotRun(f"{language} kernels do not run on {hardware}; give --hardware {' or '.join(which)}")
 
 
 def check_tools(language: Language) -> None:

@@ -47,6 +47,8 @@ def read_parts(root: Path) -> Parts:
     """What the files in directory ``root`` say, not yet validated. What cannot be read of definition and workloads is
     among the parts, so that the rest is looked at as well; for other files ProblemError is raised.
     """
+    if not root.is_dir():
+        raise ProblemError.at(root, None, "", "there is no such directory; give one with a definition.json")
     _refuse_links_outside(root)
     unread = Faults()
     definition = Item(root / DEFINITION, "", None)

@@ -21,6 +21,8 @@ PATIENCE_S = 10.0
 """How long another agent's kernel may be judged before it is said to be waited for."""
 AGAIN_S = 60.0
 """After this long what is waited for is said once more."""
+LONGEST_SLUG, SLUG_BEGIN, SLUG_END = 28, 13, 9
+"""How much of an attempt's name fits a line with its figures."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,11 +133,10 @@ class Display:
 
 
 class LiveDisplay(Display):
-    """A table that changes in place, with the last few events above it."""
+    """A table that changes in place, below what is said, which stays."""
 
     def __init__(self, console: Console) -> None:
         super().__init__(console)
-        self._events: list[str] = []
         self._snapshot: Snapshot | None = None
         self._live = Live(console=console, refresh_per_second=2, transient=True, get_renderable=self._render)
 
@@ -146,19 +147,17 @@ class LiveDisplay(Display):
     def __exit__(self, *_: object) -> None:
         self._live.stop()
 
-    def step(self, text: str) -> None:
-        self._events = [*self._events[-5:], f"{self.elapsed:7.1f} s  {text}"]
-
     def update(self, snapshot: Snapshot) -> None:
         self._snapshot = snapshot
 
     def _render(self) -> Group:
-        events = Text("\n".join(self._events), style="dim", no_wrap=True, overflow="ellipsis")
         if self._snapshot is None:
-            return Group(events)
-        waiting = f"{self._snapshot.waiting} evaluations to go" if self._snapshot.waiting else "the queue is empty"
+            return Group()
+        count = self._snapshot.waiting
+        waiting = f"{count} evaluation{'s' if count > 1 else ''} to go" if count else "the queue is empty"
         now = f"; judging {self._snapshot.running}" if self._snapshot.running else ""
-        return Group(events, campaign_table(self._snapshot), Text(f"{self.elapsed:7.1f} s  {waiting}{now}"))
+        status = Text(f"{self.elapsed:7.1f} s  {waiting}{now}", no_wrap=True, overflow="ellipsis")
+        return Group(campaign_table(self._snapshot), status)
 
 
 def make_display(console: Console) -> Display:
@@ -190,7 +189,9 @@ def campaign_table(snapshot: Snapshot, only: Collection[str] | None = None) -> T
 
 def _sentence(evaluation: Evaluation) -> str:
     attempt, measured = evaluation.attempt, evaluation.duplicate_of or evaluation
-    words = [f"{attempt.problem.name}: {attempt.slug} by {attempt.agent.name}", measured.verdict or evaluation.state]
+    words = [
+        f"{attempt.problem.name}: {_short(attempt.slug)} by {attempt.agent.name}", measured.verdict or evaluation.state
+    ]
     if measured.latency_geomean_us is not None and measured.verdict == "passed":
         words.append(f"{measured.latency_geomean_us:.1f} µs")
         if measured.speedup and attempt.kind != Attempt.Kind.BASELINE:
@@ -198,6 +199,11 @@ def _sentence(evaluation: Evaluation) -> str:
     elif measured.message:
         words.append("".join(c if c.isprintable() else " " for c in measured.message[:160]))
     return "  ".join(words)
+
+
+def _short(slug: str) -> str:
+    """Both ends of a long one: a tuner's begins with what it set first and ends with a digest of all."""
+    return slug if len(slug) <= LONGEST_SLUG else f"{slug[:SLUG_BEGIN]}…{slug[-SLUG_END:]}"
 
 
 def _figure(value: float | None, unit: str = "") -> str:

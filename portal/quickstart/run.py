@@ -266,7 +266,8 @@ class _Run:
             self.console.print(Text(f"sign in    {name} / {password}   (kept nowhere else)"), soft_wrap=True)
 
     def _say_where(self) -> None:
-        self.console.print(Text(f"\nportal     {self.url}/"), soft_wrap=True)
+        ended = "   (stopped with this run; without --once it goes on serving)" if self.options.once else ""
+        self.console.print(Text(f"\nportal     {self.url}/{ended}"), soft_wrap=True)
         self._say_passwords()
         lines = [] if self.passwords else ["sign in    as before; a lost password: manage.py changepassword admin"]
         lines += [
@@ -313,7 +314,10 @@ def _only_one(home: Path) -> Iterator[None]:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise CommandError(f"a quick start is already running in {home}") from None
+            raise CommandError(
+                f"a quick start is already running in {home}: stop it with Ctrl-C first, or set KERNELYARD_HOME to"
+                " another directory for one beside it"
+            ) from None
         yield
     finally:
         os.close(descriptor)

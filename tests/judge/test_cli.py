@@ -16,10 +16,11 @@ from agentcore.baselines.judged import _kept
 from agentcore.build.frameworks import FrameworkMissing, framework_version
 from agentcore.cli import main
 from agentcore.judge.cli import _claimed_figures, compare_with_claim
+from agentcore.judge.command import CannotRun, check_pair
 from agentcore.judge.evaluate import kernel_digest
 from agentcore.judge.rendering import render
 from agentcore.judge.result import BoundRecord, Check, EnvironmentStamp, EvaluationResult, WorkloadResult
-from agentcore.problems import load_problem
+from agentcore.problems import ProblemError, load_problem
 from agentcore.sandbox import Sandbox
 from agentcore.vocabulary import CheckName, CheckStatus, HardwareName, Language, Verdict
 from tests.judge.conftest import DOUBLE, DOUBLE_KERNEL, whole_kernel, workload, write_kernel, write_problem
@@ -388,3 +389,28 @@ def test_the_table_shows_score_and_speedup_where_a_baseline_is_known() -> None:
 def test_a_result_file_that_cannot_be_written_is_named(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["devices", "--json", "/proc/none/d.json"]) == 2
     assert "/proc/none/d.json cannot be written" in capsys.readouterr().err
+
+
+def test_which_baselines_are_in_no_time_to_compare_with(
+    yard: Path, cache_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    problem = load_problem(yard / "problems" / "double_it")
+    kept = {"hand", "eager"}
+    monkeypatch.setattr(
+        judged_baselines, "kept_baseline", lambda _judge, _problem, kind, *_: kind.value if kind.value in kept else None
+    )
+    assert [kind.value for kind in judged_baselines.unmeasured_kinds(None, problem, cache_dir)] == ["compile"]
+    kept.add("compile")
+    assert judged_baselines.unmeasured_kinds(None, problem, cache_dir) == []
+
+
+def test_a_directory_that_is_not_there_is_said_to_be(tmp_path: Path) -> None:
+    with pytest.raises(ProblemError, match="nowhere: there is no such directory"):
+        load_problem(tmp_path / "nowhere")
+
+
+def test_where_a_language_runs_is_told_with_the_refusal() -> None:
+    with pytest.raises(CannotRun, match="cuda kernels do not run on cpu; give --hardware b200 or h200 or h100"):
+        check_pair(Language.CUDA, HardwareName.CPU)
+    with pytest.raises(CannotRun, match="cpp kernels do not run on h200; give --hardware cpu"):
+        check_pair(Language.CPP, HardwareName.H200)
