@@ -174,6 +174,7 @@ class Batch:
     def verify(self, slots: list[int]) -> bool:
         """Every call's proof, look, inputs, guards and coverage; the outputs of ``slots`` against references."""
         content = self.content
+        content.settle()
         content.check_untouched()
         self._check_passes()
         content.check_proofs(self.proofs)

@@ -33,6 +33,20 @@ ROW_BYTES = 16
 """Rows of copies begin at multiples of this, and are copied and compared in words where buffers allow it."""
 
 
+class SettledOutputs(SlotBuffers):
+    """The judge's own copy of all outputs and their guards, as they were at one moment: the runner has no part in it.
+    """
+
+    def __init__(self, buffers: SlotBuffers) -> None:
+        super().__init__(buffers.layout)
+        self._raw = {p.name: torch.empty_like(_whole(buffers, p)) for p in buffers.layout.outputs}
+
+    def take(self, buffers: SlotBuffers) -> None:
+        """Copy what stands in ``buffers`` now."""
+        for p in self.layout.outputs:
+            self._raw[p.name].copy_(_whole(buffers, p))
+
+
 class BatchContent:
     """Inputs and outputs of one workload's slots. One random poison and guard per output and batch."""
 
@@ -56,6 +70,9 @@ class BatchContent:
         self._landings = [] if copier is None else [
             pinned((self._largest,)) for _ in range((slots + 2 * EARLY_LOOKS) * len(self.outputs))
         ]
+        self._settled = SettledOutputs(buffers)
+        self._given = buffers
+        """Where the outputs of calls are read: what the runner shares, once they are settled the judge's copy of it."""
         self._large = _large(self.outputs)
         self._copies = {p.name: _rows(KEPT_SLOTS, p, device) for p in self._large}
         self._kept: list[int] = []  # slots, in the order of the rows
@@ -91,6 +108,7 @@ class BatchContent:
     def poison(self, slots: Sequence[int]) -> None:
         """Fill the outputs of these slots and their guards with fresh patterns."""
         self._looks, self._early, self._landed, self._kept = {}, [], 0, []
+        self._given = self.buffers
         span = _span(slots)
         for p in self.outputs:
             pattern, guard = poison_for(p.dtype), poison_for(torch.uint8)
@@ -157,6 +175,16 @@ class BatchContent:
 
     # -- after the calls -------------------------------------------------------------------------------------------
 
+    def settle(self) -> None:
+        """Before any check: from now on all of them are about the same outputs.
+
+        Between two looks at memory of the runner's it could finish what it had left undone: an output that was still
+        what it had been at the end mark when that was asked, and right when it was compared with the reference, which
+        takes the judge milliseconds to work out.
+        """
+        self._settled.take(self.buffers)
+        self._given = self._settled
+
     def check_untouched(self) -> None:
         for p, _begin, host in self._early:
             # By numpy: for so little, torch would wake a thread on every core.
@@ -203,7 +231,7 @@ class BatchContent:
                     continue
                 chosen = which == index
                 where = ((slots * p.stride + p.offset) // 4 + word)[chosen]
-                now = self.buffers.raw(p).view(torch.int32)[torch.from_numpy(where).to(self._device)].cpu().numpy()
+                now = self._given.raw(p).view(torch.int32)[torch.from_numpy(where).to(self._device)].cpu().numpy()
                 if not np.array_equal(now, carried[chosen]):
                     self.measurement.findings.fail(
                         CheckName.COMPLETE_ON_TIME,
@@ -221,7 +249,7 @@ class BatchContent:
         if not looks:
             return
         changed = torch.stack([
-            _differ(self.buffers.data(p, slot)[begin : begin + len(seen)], seen.to(self._device, non_blocking=True))
+            _differ(self._given.data(p, slot)[begin : begin + len(seen)], seen.to(self._device, non_blocking=True))
             for slot, p, begin, seen in looks
         ]).tolist()
         for (_slot, p, _begin, _seen), late in zip(looks, changed, strict=True):
@@ -251,23 +279,23 @@ class BatchContent:
         return made
 
     def results(self, slot: int) -> dict[str, torch.Tensor]:
-        return {p.name: self.buffers.view(p, slot) for p in self.buffers.layout.outputs}
+        return {p.name: self._given.view(p, slot) for p in self.buffers.layout.outputs}
 
     def _differs(self, p: Parameter, span: range) -> torch.Tensor:
         return _differ(self.buffers.rows(p, span)[:, : p.nbytes], self._private[p.name][span.start : span.stop])
 
     def _guards(self, p: Parameter, span: range) -> torch.Tensor:
-        rows, guard = self.buffers.rows(p, span), self._patterns[p.name][1]
+        rows, guard = self._given.rows(p, span), self._patterns[p.name][1]
         before, after = rows[:, :GUARD_BYTES] != guard, rows[:, GUARD_BYTES + p.nbytes :] != guard
         return before.any(dim=1) | after.any(dim=1)
 
     def _left(self, p: Parameter, span: range) -> torch.Tensor:
-        return (self.buffers.elements(p, span) == self._patterns[p.name][0]).any(dim=1)
+        return (self._given.elements(p, span) == self._patterns[p.name][0]).any(dim=1)
 
     def _report_unwritten(self, p: Parameter, slot: int) -> None:
         """An integer result may be the poison's value by chance: only where the reference is not."""
         reference = self.verifier.factory.reference(self.kept(slot), self.verifier.workload)[p.name]
-        output = self.buffers.view(p, slot)
+        output = self._given.view(p, slot)
         if left := leftover(output, self._patterns[p.name][0], reference):
             self.measurement.findings.fail(
                 CheckName.OUTPUTS_WRITTEN, f"{left} of {output.numel()} elements of output {p.name!r} never written"
@@ -277,13 +305,19 @@ class BatchContent:
 def held_bytes(layout: Layout) -> tuple[int, int]:
     """The device memory of a BatchContent: (bytes for each slot, bytes besides)."""
     return (
-        sum(_row_bytes(p) for p in layout.inputs), KEPT_SLOTS * sum(_row_bytes(p) for p in _large(layout.outputs))
+        sum(_row_bytes(p) for p in layout.inputs) + sum(p.stride for p in layout.outputs),
+        KEPT_SLOTS * sum(_row_bytes(p) for p in _large(layout.outputs)),
     )
 
 
 def _large(outputs: Iterable[Parameter]) -> list[Parameter]:
     """Those of which a look does not see all."""
     return [p for p in outputs if p.nbytes > LOOK_BYTES]
+
+
+def _whole(buffers: SlotBuffers, p: Parameter) -> torch.Tensor:
+    """All slots of a parameter, without what the memory has behind them."""
+    return buffers.raw(p)[: p.stride * buffers.layout.slots]
 
 
 def _row_bytes(p: Parameter) -> int:

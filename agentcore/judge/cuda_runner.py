@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 OWN_MARK_BATCHES = 3
 MAX_SLOTS, MIN_SLOTS = 12, 6
 """Two batches of the most slots, of which half the calls count, settle the time of most short kernels."""
-SLOT_BUDGET_BYTES = 8 << 30
-"""Device memory for a workload's slots: inputs and outputs shared with the runner, the judge's own copies of inputs,
+SLOT_BUDGET_BYTES = 10 << 30
+"""Device memory for a workload's slots: inputs and outputs shared with the runner, the judge's own copies of both,
 and the outputs it keeps of some pairs. References, which the first batches need for every slot at once, come on top.
 """
 GATED_TRIES = 2

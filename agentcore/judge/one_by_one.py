@@ -36,6 +36,7 @@ def time_one_by_one(runner: CudaRunner, content: BatchContent) -> None:
         content.draw(slots)
         runner.target.finish_writing()
         elapsed = [_call(runner, content, slot) for slot in slots]
+        content.settle()
         content.check_untouched()
         content.check_looks()
         content.check_all(slots)

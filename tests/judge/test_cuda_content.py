@@ -252,6 +252,29 @@ def test_a_piece_that_begins_between_two_words_is_compared_too(
     assert failed(content) == {CheckName.COMPLETE_ON_TIME}
 
 
+def test_once_outputs_are_settled_no_check_sees_what_the_runner_makes_of_them(content: BatchContent) -> None:
+    """Wrong ones stay wrong and right ones right; so do proofs, looks, guards and poison, until the next batch."""
+    done, names = batch(content), [str(s) for s in range(SLOTS)]
+    shared = content.results(2)
+    carried = proofs(content, done)
+    for slot in done:
+        content.look(slot)
+    content.settle()
+    right = {name: tensor.clone() for name, tensor in shared.items()}
+    for p in content.outputs:
+        content.buffers.raw(p).fill_(content._patterns[p.name][1] ^ 1)
+        as_bits(content.buffers.view(p, 3)).fill_(content._patterns[p.name][0])
+    content.check_proofs(carried)
+    content.check_looks()
+    assert content.check_all(done) and content.check_calls(done, names)
+    content.settle()
+    for name, tensor in shared.items():
+        tensor.copy_(right[name])
+    assert not content.check_calls([2], ["2"]) and CheckName.MATCHES_REFERENCE in failed(content)
+    content.poison(done)
+    assert content.results(2)["y"].data_ptr() == shared["y"].data_ptr()
+
+
 @pytest.mark.parametrize("look_bytes", [64, 1 << 20])
 def test_what_is_held_for_a_batch_is_known_before_it_is_taken(
     content: BatchContent, monkeypatch: pytest.MonkeyPatch, look_bytes: int
@@ -259,8 +282,11 @@ def test_what_is_held_for_a_batch_is_known_before_it_is_taken(
     monkeypatch.setattr(cuda_content, "LOOK_BYTES", look_bytes)
     content = BatchContent(content.buffers, content.verifier, Measurement())
     each, besides = held_bytes(content.buffers.layout)
-    taken = [sum(t.untyped_storage().nbytes() for t in held.values()) for held in (content._private, content._copies)]
-    assert taken == [SLOTS * each, besides] and (besides > 0) == (look_bytes == 64)
+    inputs, outputs, taken_besides = (
+        sum(t.untyped_storage().nbytes() for t in held.values())
+        for held in (content._private, content._settled._raw, content._copies)
+    )
+    assert [inputs + outputs, taken_besides] == [SLOTS * each, besides] and (besides > 0) == (look_bytes == 64)
 
 
 def test_a_batch_lands_where_memory_was_pinned_before_it(content: BatchContent) -> None:

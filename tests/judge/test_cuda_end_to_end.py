@@ -14,6 +14,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -357,6 +358,46 @@ def test_work_that_ends_behind_the_end_mark_is_found(yard: Yard) -> None:
         before="if (++calls > 2) { std::thread([call] { usleep(3000); work(call); }).detach(); return; }"
     )
     assert failing(measurement) >= {CheckName.COMPLETE_ON_TIME}
+
+
+LATER = """
+    static Call left[64];
+    static volatile int many = 0, quiet = 0;
+    if (++calls > 2) {
+        for (int64_t i = 0; i < call.n; ++i) call.y[i] = -1;
+        quiet = 0;
+        left[many] = call;
+        many = many + 1;
+        static const bool waits = (std::thread([] {
+            for (;; usleep(10000)) {
+                quiet = quiet + 1;
+                if (quiet < 15) continue;
+                while (many) {
+                    many = many - 1;
+                    work(left[many]);
+                }
+            }
+        }).detach(), true);
+        (void)waits;
+        return;
+    }
+"""
+
+
+@pytest.mark.parametrize("launched", ["", "wait();"], ids=["gated", "wall"])
+def test_answers_that_come_while_references_are_worked_out_are_not_those_that_calls_gave(
+    yard: Yard, monkeypatch: pytest.MonkeyPatch, launched: str
+) -> None:
+    """Proofs and looks were compared with what stood there before that, references with what stood there afterwards."""
+    monkeypatch.setattr(cuda_batches, "WATCHDOG_S", 1.0 if launched else 15.0)
+    reference = yard.verifier.factory.reference
+
+    def slow(*given: Any) -> Any:
+        time.sleep(0.5)
+        return reference(*given)
+
+    monkeypatch.setattr(yard.verifier.factory, "reference", slow)
+    assert failing(yard.measure(before=LATER, launched=launched)) & {CheckName.MATCHES_REFERENCE, CheckName.COMPLETE_ON_TIME}
 
 
 def test_a_forged_end_mark_is_given_away_by_the_stamp_of_the_true_one(
