@@ -119,11 +119,9 @@ def is_told_to_stop(pid: int) -> bool:
     if is_ending(pid):
         return True
     try:
-        status = read_proc(f"/proc/{pid}/status", 8192)
+        return _is_pending(f"/proc/{pid}/status", b"ShdPnd:", signal.SIGSTOP)
     except OSError:
         return True
-    pending = next((int(line.split()[1], 16) for line in status.splitlines() if line.startswith(b"ShdPnd:")), 0)
-    return bool(pending >> (signal.SIGSTOP - 1) & 1)
 
 
 CpuTimes = dict[tuple[int, int], int]
@@ -155,13 +153,39 @@ def _let_leave_its_core(syscall: str) -> None:
 
 
 def is_ending(pid: int) -> bool:
-    """True if the process is gone or on its way out (giving back much memory, or a device, can take seconds)."""
+    """True if the process is gone or on its way out (giving back much memory, or a device, can take seconds).
+
+    That is, if every thread is. A process whose first thread has ended by itself is shown as a zombie, but goes on.
+    """
+    seen: list[str] = []
     try:
-        stat = read_proc(f"/proc/{pid}/stat")
+        while (threads := os.listdir(f"/proc/{pid}/task")) and not set(threads) <= set(seen):
+            if not all(_is_thread_ending(f"/proc/{pid}/task/{thread}") for thread in threads):
+                return False
+            seen = threads  # one of them may have started another before it ended
+    except GONE:
+        pass
+    return True
+
+
+def _is_thread_ending(place: str) -> bool:
+    """Never to run a program's code again: dead, on its way out, or killed while the kernel holds it."""
+    try:
+        stat = read_proc(f"{place}/stat")
+        fields = stat[stat.rindex(b")") + 2 :].split()
+        if fields[0][0] in _DEAD or int(fields[6]) & _PF_EXITING:
+            return True
+        return _is_pending(f"{place}/status", b"SigPnd:", signal.SIGKILL)
     except OSError:
         return True
-    fields = stat[stat.rindex(b")") + 2 :].split()
-    return fields[0] in (b"Z", b"X", b"x") or bool(int(fields[6]) & _PF_EXITING)
+
+
+def _is_pending(status: str, line: bytes, number: signal.Signals) -> bool:
+    """Whether a signal waits for a thread (``SigPnd:``), or any of its process (``ShdPnd:``), to take it. Raises OSError.
+    """
+    lines = read_proc(status, 8192).splitlines()
+    pending = next((int(each.split()[1], 16) for each in lines if each.startswith(line)), 0)
+    return bool(pending >> (number - 1) & 1)
 
 
 class MemoryGauge:

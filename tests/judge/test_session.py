@@ -188,6 +188,40 @@ def test_a_runner_that_the_kernel_does_not_let_stop_is_no_cheat(
     assert found.kind == "host" and "kept the runner's processes from being stopped" in found.message
 
 
+LEADERLESS = """
+import ctypes, threading
+sock.recv(100)
+def go_on():
+    sock.close()
+    BESIDES
+    time.sleep(60)
+threading.Thread(target=go_on).start()
+ctypes.CDLL(None).syscall(60 if os.uname().machine == "x86_64" else 93, 0)
+"""
+"""Its first thread has ended, and /proc shows the whole as a zombie."""
+
+
+def test_a_runner_is_not_ending_while_a_thread_of_it_goes_on(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would be the host's trouble, for which a kernel is measured again."""
+    monkeypatch.setattr(session_module, "SAY_GOODBYE_S", 0.3)
+    monkeypatch.setattr(session_module, "LEAVE_S", 3.0)
+    session = start(LEADERLESS.replace("BESIDES", ""))
+    with pytest.raises(RunnerFailure, match="closed its channel but is still running") as raised:
+        session.request({"op": "hello"}, "ready", timeout_s=10)
+    assert raised.value.kind == "violation"
+
+
+def test_a_runner_whose_first_thread_has_ended_is_told_to_stop_as_any_other(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(session_module, "FREEZE_S", 0.1)
+    monkeypatch.setattr(SandboxProcess, "_signal", lambda *_: None)
+    session = start(LEADERLESS.replace("BESIDES", "while True: pass"))
+    session.post({"op": "hello"})
+    assert wait_until(session.ended)
+    assert not session.freeze() and session.unstoppable().kind == "violation"
+
+
 def test_a_runner_that_runs_although_it_was_told_to_stop_is_one(
     start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
