@@ -6,6 +6,7 @@ writing; the judge therefore compares every input with its own copy after the ca
 
 from __future__ import annotations
 
+import contextlib
 import os
 from typing import Any
 
@@ -50,15 +51,20 @@ class SharedAllocation:
             properties, cu.CUmemAllocationGranularity_flags.CU_MEM_ALLOC_GRANULARITY_MINIMUM
         ))
         self.size = -(-max(size, 1) // granularity) * granularity
-        self._handle = check(cu.cuMemCreate(self.size, properties, 0))
-        self.address = int(check(cu.cuMemAddressReserve(self.size, 0, 0, 0)))
-        check(cu.cuMemMap(self.address, self.size, 0, self._handle, 0))
-        access = cu.CUmemAccessDesc()
-        access.location.type = cu.CUmemLocationType.CU_MEM_LOCATION_TYPE_DEVICE
-        access.location.id = 0
-        access.flags = cu.CUmemAccess_flags.CU_MEM_ACCESS_FLAGS_PROT_READWRITE
-        check(cu.cuMemSetAccess(self.address, self.size, [access], 1))
-        self.descriptor = int(check(cu.cuMemExportToShareableHandle(self._handle, _FD, 0)))
+        with contextlib.ExitStack() as undo:  # a judge that stays up must not lose what it could not use
+            self._handle = check(cu.cuMemCreate(self.size, properties, 0))
+            undo.callback(cu.cuMemRelease, self._handle)
+            self.address = int(check(cu.cuMemAddressReserve(self.size, 0, 0, 0)))
+            undo.callback(cu.cuMemAddressFree, self.address, self.size)
+            check(cu.cuMemMap(self.address, self.size, 0, self._handle, 0))
+            undo.callback(cu.cuMemUnmap, self.address, self.size)
+            access = cu.CUmemAccessDesc()
+            access.location.type = cu.CUmemLocationType.CU_MEM_LOCATION_TYPE_DEVICE
+            access.location.id = 0
+            access.flags = cu.CUmemAccess_flags.CU_MEM_ACCESS_FLAGS_PROT_READWRITE
+            check(cu.cuMemSetAccess(self.address, self.size, [access], 1))
+            self.descriptor = int(check(cu.cuMemExportToShareableHandle(self._handle, _FD, 0)))
+            undo.pop_all()
 
     def tensor(self) -> torch.Tensor:
         return torch.as_tensor(_View(self.address, self.size), device="cuda")
@@ -100,7 +106,8 @@ class CudaBuffers(SlotBuffers):
         torch.cuda.synchronize()
         self._raw.clear()
         self._memory.clear()
-        self._kept.keep(self._pieces)
+        pieces, self._pieces = self._pieces, {}
+        self._kept.keep(pieces)
 
     def close(self) -> None:
         torch.cuda.synchronize()

@@ -99,12 +99,12 @@ class CudaRunner:
         is_gone = self.session.close()
         if not is_gone:
             self.target.retire_page()
-        for buffers in self._kept:
+        while self._kept:
+            buffers = self._kept.pop(0)  # before: whatever is raised, nothing is given away twice
             if is_gone:
                 buffers.release()
             else:
                 buffers.close()
-        self._kept = []
 
     def __enter__(self) -> CudaRunner:
         return self

@@ -308,6 +308,25 @@ def test_memory_of_a_runner_that_could_not_be_killed_is_nobody_elses(
     assert [fate for fate, _ in KeptBuffers.fates] == ["closed"]
 
 
+def test_memory_is_given_away_once_whatever_happens_in_the_middle(yard: Yard, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Given away twice it would be freed, and kept all the same: the next runner would get any file that has its number.
+    """
+    runner = yard.runner()
+    for _ in range(3):
+        runner._share(yard.verifier, writable_inputs=False)
+    first, second, third = runner._kept
+    KeptBuffers.fates.clear()
+
+    def failing_release() -> None:
+        raise RuntimeError("the device says no")
+
+    monkeypatch.setattr(second, "release", failing_release)
+    with pytest.raises(RuntimeError, match="says no"):
+        runner.close()
+    runner.close()
+    assert KeptBuffers.fates == [("released", each.nbytes()) for each in (first, third)]
+
+
 @pytest.mark.parametrize("n", [0, 1])
 def test_nothing_and_next_to_nothing_pass(
     tmp_path: Path, yard: Yard, fake_libcuda: Path, sandbox: Sandbox, n: int
@@ -397,7 +416,8 @@ def test_answers_that_come_while_references_are_worked_out_are_not_those_that_ca
         return reference(*given)
 
     monkeypatch.setattr(yard.verifier.factory, "reference", slow)
-    assert failing(yard.measure(before=LATER, launched=launched)) & {CheckName.MATCHES_REFERENCE, CheckName.COMPLETE_ON_TIME}
+    found = failing(yard.measure(before=LATER, launched=launched))
+    assert found & {CheckName.MATCHES_REFERENCE, CheckName.COMPLETE_ON_TIME}
 
 
 def test_a_forged_end_mark_is_given_away_by_the_stamp_of_the_true_one(

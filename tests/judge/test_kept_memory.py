@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import pytest
+from cuda.bindings import driver as cu
 
+from agentcore.judge import cuda_buffers
+from agentcore.judge.cuda_buffers import CudaError, SharedAllocation
 from agentcore.judge.kept_memory import MOST_PIECES, KeptMemory
 
 X, Y, Z = ("workload", "x"), ("workload", "y"), ("workload", "z")
@@ -61,6 +65,42 @@ def test_no_more_descriptors_are_held_than_a_process_may_have() -> None:
     for number, piece in enumerate(pieces):
         memory.keep({("workload", str(number)): piece})
     assert [len(piece.closed) for piece in pieces] == [1, 1, 1] + [0] * MOST_PIECES
+
+
+class FailingDriver:
+    """Of which one call fails; the others are written down."""
+
+    def __init__(self, fails: str) -> None:
+        self.fails, self.called = fails, list[str]()
+
+    def __getattr__(self, name: str) -> Any:
+        if not name.startswith("cuMem"):
+            return getattr(cu, name)
+
+        def call(*_given: object) -> tuple[object, ...]:
+            self.called.append(name)
+            failed = cu.CUresult.CUDA_ERROR_OPERATING_SYSTEM
+            return (failed if name == self.fails else cu.CUresult.CUDA_SUCCESS, 1 << 21)
+
+        return call
+
+
+@pytest.mark.parametrize(
+    ("fails", "undone"), [
+        ("cuMemCreate", []), ("cuMemAddressReserve", ["cuMemRelease"]),
+        ("cuMemMap", ["cuMemAddressFree", "cuMemRelease"]),
+        ("cuMemExportToShareableHandle", ["cuMemUnmap", "cuMemAddressFree", "cuMemRelease"]),
+    ],
+)
+def test_memory_that_cannot_be_shared_is_given_back(
+    monkeypatch: pytest.MonkeyPatch, fails: str, undone: list[str]
+) -> None:
+    """As where the judge has no descriptor left: what is kept is freed, and it is tried again."""
+    driver = FailingDriver(fails)
+    monkeypatch.setattr(cuda_buffers, "cu", driver)
+    with pytest.raises(CudaError):
+        SharedAllocation(100)
+    assert driver.called[driver.called.index(fails) + 1 :] == undone
 
 
 def test_where_the_device_has_no_more_everything_kept_is_freed_first() -> None:
