@@ -181,7 +181,7 @@ def _is_thread_ending(place: str) -> bool:
 
 
 def _is_pending(status: str, line: bytes, number: signal.Signals) -> bool:
-    """Whether a signal waits for a thread (``SigPnd:``), or any of its process (``ShdPnd:``), to take it. Raises OSError.
+    """Whether a signal waits to be taken by a thread (``SigPnd:``) or any of its process (``ShdPnd:``). Raises OSError.
     """
     lines = read_proc(status, 8192).splitlines()
     pending = next((int(each.split()[1], 16) for each in lines if each.startswith(line)), 0)

@@ -309,7 +309,7 @@ def test_memory_of_a_runner_that_could_not_be_killed_is_nobody_elses(
 
 
 def test_memory_is_given_away_once_whatever_happens_in_the_middle(yard: Yard, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Given away twice it would be freed, and kept all the same: the next runner would get any file that has its number.
+    """Given away twice it would be freed, and kept all the same: the next runner would get any file of its number.
     """
     runner = yard.runner()
     for _ in range(3):
