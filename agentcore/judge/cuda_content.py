@@ -24,9 +24,10 @@ from agentcore.vocabulary import CheckName
 PROOF_OUTPUTS = 8
 LOOK_BYTES, EARLY_LOOK_BYTES = 1 << 20, 1 << 16
 """How much of an output is fetched behind a call, and before it: what is there too early is rows, if not all of it."""
-EARLY_LOOKS, WHOLE_LOOKS = 3, 1
-"""In how many pairs of a batch outputs are looked at before the calls, and in how many all of them are kept behind. The
-latter costs a turn; what is late in half of the pairs, as it must be to count, is late in every other of these.
+EARLY_LOOKS, WHOLE_LOOKS = 3, 2
+"""In how many pairs of a batch outputs are looked at before the calls, and in how many all of them are kept behind,
+which costs a turn. Work that is late in half of the pairs, as it must be to count, escapes two batches once in fifty
+times.
 """
 KEPT_SLOTS = 2 * WHOLE_LOOKS
 ROW_BYTES = 16

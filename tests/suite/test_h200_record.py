@@ -1,7 +1,8 @@
 """The results recorded on an H200 hold together: schema, bounds below times, and what they say about repeatability.
 
 The files under tests/data/h200 were written by ``kernelyard judge`` there; no number here is computed by this test.
-All are of harness version 6, CuTe DSL and Triton of its first day; sanitizers are of 2.
+All are of harness version 6, CuTe DSL and Triton of its first day; sanitizers are of 2. Version 7 has the same launches
+in the same order; it compares one copy of the outputs, where 6 looked at the runner's memory several times.
 """
 
 from __future__ import annotations
