@@ -35,9 +35,10 @@ QUIET = (
 """What measures this machine or compares times, loads it on purpose, or wants to have the device alone."""
 LOUD = tuple(f"judge/test_{name}.py" for name in (
     "ahead", "baselines", "buffers", "channel", "cli", "compare", "compare_cli", "compile_only", "correctness",
-    "cuda_content", "cuda_target", "device_page", "devices", "evaluate", "findings", "first_call", "gaps", "gate",
-    "gpu", "gpu_failures", "heap", "host_calls", "host_serve", "kernel_language", "kernel_names", "layout",
-    "libraries", "limits", "rendering", "runner_kernel", "session", "statistics", "verdicts",
+    "cuda_content", "cuda_glance", "cuda_runner", "cuda_target", "device_page", "devices", "evaluate", "findings",
+    "first_call", "gaps", "gate", "gpu", "gpu_failures", "heap", "host_calls", "host_serve", "kernel_language",
+    "kernel_names", "kept_memory", "layout", "libraries", "limits", "rendering", "runner_kernel", "session",
+    "statistics", "verdicts",
 ))
 """What of these directories judges nothing, or asks only for what does not depend on time: a test in there that has a
 kernel judged while others run asks again where the judge finds its device disturbed."""

@@ -8,7 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from agentcore.judge.cuda_target import GATE_SOURCE
+from agentcore.judge.gate import GATE_SOURCE
 from tests.judge.fake_libcuda import FAKE
 
 
