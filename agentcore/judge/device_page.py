@@ -44,9 +44,7 @@ class DevicePage:
         self._mapping[:] = bytes(pages.DEVICE_PAGE_BYTES)
 
     def admit(self, through: int) -> None:
-        """Let the stream come as far as the grid that holds the GPU before the last pair of ``through``
-        calls.
-        """
+        """Let the stream come as far as the grid that holds the GPU before the last pair of ``through`` calls."""
         self._words[pages.DEVICE_ADMITTED] = through
 
     def arrived(self, call: int, token: int, timeout_s: float) -> int | None:

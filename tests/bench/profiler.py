@@ -35,6 +35,11 @@ AGREES_US, AGREES_SHARE = 0.3, 0.02
 DURATION, CLOCK = "gpu__time_duration.sum", "sm__cycles_elapsed.avg.per_second"
 
 
+def agrees(ncu_us: float, judge_us: float) -> bool:
+    """Whether the two say the same of a kernel."""
+    return abs(judge_us - ncu_us) <= max(AGREES_US, AGREES_SHARE * ncu_us)
+
+
 def chosen(hardware: HardwareName) -> list[tuple[str, Workload]]:
     """The workloads, in the order in which they are launched."""
     found = []
@@ -120,11 +125,10 @@ def main() -> None:
     kernels = compare(arguments.hardware, arguments.profile, arguments.results)
     for name, rows in kernels.items():
         for row in rows:
-            off_us = row["judge_us"] - row["ncu_us"]
-            agrees = abs(off_us) <= max(AGREES_US, AGREES_SHARE * row["ncu_us"])
+            ncu_us, judge_us = row["ncu_us"], row["judge_us"]
             print(
-                f"{name:26} {row['axes']!s:38} ncu {row['ncu_us']:8.2f} judge {row['judge_us']:8.2f} us"
-                f" {off_us:+6.2f} {'agrees' if agrees else ''}"
+                f"{name:26} {row['axes']!s:38} ncu {ncu_us:8.2f} judge {judge_us:8.2f} us"
+                f" {judge_us - ncu_us:+6.2f} {'agrees' if agrees(ncu_us, judge_us) else ''}"
             )
     if arguments.json:
         arguments.json.write_text(json.dumps({"kernels": kernels}, indent=1) + "\n")
